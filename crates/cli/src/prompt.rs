@@ -3,13 +3,17 @@
 
 #![allow(clippy::disallowed_methods, reason = "this is the one place that reads answers")]
 
-use std::io::{self, IsTerminal as _, Read as _, Stdin, stdin};
+use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Stdin, stdin};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, read};
-use rustix::termios::{QueueSelector, tcflush};
+use rustix::termios::{
+    LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr, tcsetattr,
+};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::output::Output;
 
@@ -39,6 +43,77 @@ pub(crate) fn ask(question: &str, mark: &str) -> Option<String> {
             Ok(None) => {}
             Err(End) => return None,
         }
+    }
+}
+
+/// The mark behind a question without a default answer.
+pub(crate) const OPEN: &str = " > ";
+
+/// The mode of the terminal before it was told to echo nothing, while it is.
+static ECHOING: Mutex<Option<Termios>> = Mutex::new(None);
+
+/// Asks for a secret: nothing that is typed is shown. None if the input is at its end, or if the terminal goes on showing it.
+pub(crate) fn ask_unseen(question: &str) -> Option<String> {
+    let _unseen = Unseen::begin()?;
+    ask(question, OPEN)
+}
+
+/// A secret from the terminal, else the first line of stdin. None if there is none.
+pub(crate) fn unseen_or_piped(question: &str) -> Option<String> {
+    if is_possible() {
+        return ask_unseen(question);
+    }
+    let mut line = vec![];
+    stdin().lock().take(LINE_BYTES as u64).read_until(b'\n', &mut line).ok()?;
+    String::from_utf8(line).ok()
+}
+
+/// Shows nothing of what is typed until it is dropped. A new line is shown, and Ctrl-Z does nothing: a shell would show the rest.
+struct Unseen;
+
+impl Unseen {
+    fn begin() -> Option<Self> {
+        let was = tcgetattr(stdin()).ok()?;
+        let mut unseen = was.clone();
+        unseen.local_modes.remove(LocalModes::ECHO);
+        unseen.local_modes.insert(LocalModes::ECHONL | LocalModes::ICANON | LocalModes::ISIG);
+        unseen.special_codes[SpecialCodeIndex::VSUSP] = 0;
+        *ECHOING.lock().unwrap_or_else(PoisonError::into_inner) = Some(was);
+        // From here on the mode is restored by whoever drops this or ends the process.
+        let begun = Self;
+        tcsetattr(stdin(), OptionalActions::Flush, &unseen).ok()?;
+        let is_unseen = tcgetattr(stdin()).is_ok_and(|now| !now.local_modes.contains(LocalModes::ECHO));
+        is_unseen.then_some(begun)
+    }
+}
+
+impl Drop for Unseen {
+    fn drop(&mut self) {
+        echo_again();
+    }
+}
+
+/// Makes the terminal show again what is typed, if it was told not to.
+fn echo_again() {
+    if let Some(was) = ECHOING.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        // What was typed of a secret and not read is for nobody.
+        let _ = tcsetattr(stdin(), OptionalActions::Flush, &was);
+    }
+}
+
+/// From here on a signal ends the process with the terminal as it was. Called by a command that asks, within the runtime: a task
+/// waits for the signals while the command waits for its answers.
+pub(crate) fn leave_on_signals() {
+    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup(), SignalKind::quit()] {
+        // Without it the signal ends the process as ever.
+        let Ok(mut signals) = signal(kind) else { continue };
+        tokio::spawn(async move {
+            signals.recv().await;
+            echo_again();
+            // Where the shell goes on.
+            let _ = Output::Stderr.write("\n");
+            std::process::exit(128 + kind.as_raw_value());
+        });
     }
 }
 

@@ -92,7 +92,7 @@ impl Profile {
     /// The missing keys, each with the value that it takes.
     pub(super) fn missing(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let required: &[_] = match self.kind {
-            ProfileKind::Key => &[(self.key.is_some(), "key", "env:NAME, file:PATH or the key itself")],
+            ProfileKind::Key => &[(self.key.is_some(), "key", "env:NAME, file:PATH, cmd:COMMAND or the key itself")],
             ProfileKind::OAuth => &[
                 (self.token_url.is_some(), "token_url", "the address that access tokens are requested from"),
                 (self.client_id.is_some(), "client_id", "the name by which the token server knows this program"),
@@ -138,7 +138,9 @@ impl Config {
         let Credential::Login { token_url, client_id, refresh } = *credential else { return Ok(None) };
         let place = match refresh {
             KeySource::File(path) => self.environment.absolute(path)?,
-            KeySource::Variable(_) | KeySource::Literal(_) => unreachable!("the declarations accept only a file"),
+            KeySource::Variable(_) | KeySource::Command(_) | KeySource::Literal(_) => {
+                unreachable!("the declarations accept only a file")
+            }
         };
         Ok(Some(Login {
             provider: provider.to_owned(),

@@ -474,7 +474,7 @@ section! {
         kind: ProfileKind => "key", Word(&["key", "oauth"]),
             "key | oauth = an access token, requested with token_url, client_id and refresh, in place of a key";
         key: Option<KeySource> => "env:ACME_KEY", Secret,
-            "env:NAME | file:PATH | the key itself. Read when a request is sent";
+            "env:NAME | file:PATH | cmd:COMMAND, whose first line is the key | the key itself. Read when a request is sent";
         token_url: Option<String> => "https://auth.acme.example/token", SafeAddress,
             "Of kind oauth: the address that access tokens are requested from";
         client_id: Option<String> => "limulus", Text, "Of kind oauth: the name by which the token server knows this program";

@@ -16,9 +16,10 @@ use super::credentials::Credential;
 use super::declared::Profile;
 use super::error::{ConfigError, ValueOrigin};
 use super::files::{self, KEY_BYTES};
+use super::key_command;
 
 /// The variables of the keys of known providers, each once.
-pub fn key_variables() -> Vec<&'static str> {
+pub(super) fn key_variables() -> Vec<&'static str> {
     let mut variables: Vec<&str> = vec![];
     for variable in provider_presets().iter().filter_map(|preset| preset.key.as_deref()) {
         if !variables.contains(&variable) {
@@ -48,18 +49,20 @@ const PROXIES: &[&str] = &["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy
 /// The name of the profile that a variable provides.
 pub(super) const BY_VARIABLE: &str = "env";
 
-/// The source of a key: `env:NAME`, `file:PATH`, or the key itself.
+/// The source of a key: `env:NAME`, `file:PATH`, `cmd:COMMAND`, or the key itself.
 #[derive(Clone)]
 pub(super) enum KeySource {
     Variable(String),
     File(String),
+    /// The first line that a command prints is the key.
+    Command(String),
     Literal(Secret),
 }
 
 impl fmt::Debug for KeySource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Variable(_) | Self::File(_) => f.write_str(&self.shown()),
+            Self::Variable(_) | Self::File(_) | Self::Command(_) => f.write_str(&self.shown()),
             Self::Literal(_) => f.write_str("a literal"),
         }
     }
@@ -71,6 +74,7 @@ impl KeySource {
         match text.split_once(':') {
             Some(("env", name)) => Self::Variable(name.to_owned()),
             Some(("file", path)) => Self::File(path.to_owned()),
+            Some(("cmd", command)) => Self::Command(command.to_owned()),
             _ => Self::Literal(Secret::new(text)),
         }
     }
@@ -78,16 +82,17 @@ impl KeySource {
     /// Whether it only names the place of a key, and may be printed.
     pub(super) fn is_reference(&self) -> bool {
         match self {
-            Self::Variable(_) | Self::File(_) => true,
+            Self::Variable(_) | Self::File(_) | Self::Command(_) => true,
             Self::Literal(_) => false,
         }
     }
 
-    /// Whether a reference is one and not a key after `env:` or `file:`.
+    /// Whether a reference is one and not a key after `env:`, `file:` or `cmd:`.
     pub(super) fn is_plausible(&self) -> bool {
         match self {
             Self::Variable(name) => concealed::is_variable(name),
             Self::File(path) => concealed::is_path(path),
+            Self::Command(command) => key_command::is_plausible(command),
             Self::Literal(_) => true,
         }
     }
@@ -99,9 +104,22 @@ impl KeySource {
             Self::Variable(_) => format!("env:{HIDDEN}"),
             Self::File(path) if self.is_plausible() => format!("file:{path}"),
             Self::File(_) => format!("file:{HIDDEN}"),
+            Self::Command(command) if self.is_plausible() => format!("cmd:{}", key_command::shown(command)),
+            Self::Command(_) => format!("cmd:{HIDDEN}"),
             Self::Literal(_) => HIDDEN.to_owned(),
         }
     }
+}
+
+/// Whether a text names the place of a key, `env:NAME`, `file:PATH` or `cmd:COMMAND`, and is not the key itself.
+pub fn is_reference(text: &str) -> bool {
+    let source = KeySource::of(text);
+    source.is_reference() && source.is_plausible()
+}
+
+/// The value of a key as messages show it.
+pub fn shown_key(text: &str) -> String {
+    KeySource::of(text).shown()
 }
 
 impl<'de> Deserialize<'de> for KeySource {
@@ -198,26 +216,28 @@ impl Config {
         values
     }
 
-    /// The keys and headers of providers that cannot be read now. None of them prevents a run from starting.
+    /// The keys and headers of providers that cannot be read now, without running a command. None of them prevents a run from
+    /// starting.
     pub(super) fn unreadable_keys(&self) -> Vec<ConfigError> {
         let mut wrong = vec![];
         for (name, provider) in &self.values.providers {
             for profile in &provider.profiles {
-                let unread = profile.sources().filter_map(|source| self.read_key(source).err());
+                let unread = profile.sources().filter_map(|source| self.known_key(source).err());
                 let (provider, profile) = (name.clone(), profile.name.clone());
                 let error = |detail| ConfigError::Key { provider: provider.clone(), profile: profile.clone(), detail };
                 wrong.extend(unread.map(error));
             }
             for (header, source) in &provider.headers {
                 let (provider, header) = (name.clone(), header.clone());
-                let unread = self.read_key(source).err();
+                let unread = self.known_key(source).err();
                 wrong.extend(unread.map(|detail| ConfigError::Header { provider, header, detail }));
             }
         }
         wrong
     }
 
-    /// The endpoint and key of a request now. `profile` is that of the candidate; none = without a key.
+    /// The endpoint and key of a request now. `profile` is that of the candidate; none = without a key. Blocks while a command
+    /// prints the key: no task calls it.
     pub fn endpoint(&self, provider: &str, profile: Option<&str>) -> Result<Endpoint, ConfigError> {
         let route = self.route(provider).ok_or_else(|| ConfigError::UnknownProvider {
             model: provider.to_owned(),
@@ -281,7 +301,15 @@ impl Config {
         self.read_key(source).map(Some).map_err(|detail| ConfigError::Key { provider, profile, detail })
     }
 
-    /// Reads a key; an error is the reason why it cannot be read.
+    /// The key, if it is known without running a command. An error is the reason why it cannot be read.
+    pub(super) fn known_key(&self, source: &KeySource) -> Result<Option<Secret>, String> {
+        match source {
+            KeySource::Command(command) => Ok(self.environment.command_keys().known(command)),
+            KeySource::Literal(_) | KeySource::Variable(_) | KeySource::File(_) => self.read_key(source).map(Some),
+        }
+    }
+
+    /// Reads a key; an error is the reason why it cannot be read. Blocks while a command runs.
     pub(super) fn read_key(&self, source: &KeySource) -> Result<Secret, String> {
         let key = match source {
             KeySource::Literal(key) => key.clone(),
@@ -293,14 +321,18 @@ impl Config {
                 let text = files::read(&path, KEY_BYTES);
                 Secret::new(&text.map_err(|error| format!("{} cannot be read ({error})", path.display()))?)
             }
+            KeySource::Command(command) => {
+                let variables = self.environment.of_key_command(&self.passed_env(), &self.secret_env());
+                self.environment.command_keys().get(command, variables)?
+            }
         };
         if key.reveal().is_empty() { Err(format!("{source:?} is empty")) } else { Ok(key) }
     }
 
-    /// Every key that can be read now. All of them are masked wherever they appear.
+    /// Every key that can be read now, and those that commands have printed. All of them are masked wherever they appear.
     pub fn secrets(&self) -> Vec<String> {
-        let configured = self.key_sources().filter_map(|source| self.read_key(source).ok());
-        let headers = self.header_sources().filter_map(|source| self.read_key(source).ok());
+        let configured = self.key_sources().filter_map(|source| self.known_key(source).ok().flatten());
+        let headers = self.header_sources().filter_map(|source| self.known_key(source).ok().flatten());
         let headers = headers.filter(|value| value.reveal().len() >= SECRET_HEADER_BYTES);
         let built_in = key_variables().into_iter().filter_map(|name| self.environment.get(name)).map(Secret::new);
         let whole: Vec<String> = configured.chain(headers).chain(built_in).map(|key| key.reveal().to_owned()).collect();
@@ -335,7 +367,7 @@ impl Config {
     pub(super) fn key_files(&self) -> impl Iterator<Item = PathBuf> {
         self.key_sources().chain(self.header_sources()).filter_map(|source| match source {
             KeySource::File(path) => self.environment.absolute(path).ok(),
-            KeySource::Variable(_) | KeySource::Literal(_) => None,
+            KeySource::Variable(_) | KeySource::Command(_) | KeySource::Literal(_) => None,
         })
     }
 
@@ -357,7 +389,7 @@ impl Config {
     pub(crate) fn secret_env(&self) -> Vec<String> {
         let sources = self.key_sources().chain(self.header_sources()).filter_map(|source| match source {
             KeySource::Variable(name) => Some(name.clone()),
-            KeySource::File(_) | KeySource::Literal(_) => None,
+            KeySource::File(_) | KeySource::Command(_) | KeySource::Literal(_) => None,
         });
         // A variable that configures a provider may itself hold a key.
         let configuring = self.environment.variables().map(|(name, _)| name);

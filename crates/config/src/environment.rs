@@ -6,12 +6,15 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::error::ConfigError;
+use super::key_command::CommandKeys;
 
 /// The variables and the current folder of a process.
 #[derive(Clone, Default)]
 pub struct Environment {
     variables: BTreeMap<String, String>,
     current: PathBuf,
+    /// The keys that commands of this process printed: shared by every configuration that is read in it.
+    command_keys: CommandKeys,
 }
 
 impl Environment {
@@ -21,14 +24,31 @@ impl Environment {
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .filter(|(_, value)| !value.is_empty());
         // If the current folder was removed, opening a relative path fails later.
-        Self { variables: variables.collect(), current: std::env::current_dir().unwrap_or_default() }
+        Self {
+            variables: variables.collect(),
+            current: std::env::current_dir().unwrap_or_default(),
+            command_keys: CommandKeys::default(),
+        }
     }
 
     /// An environment for tests.
     #[cfg(test)]
     pub fn of(variables: &[(&str, &str)], current: &str) -> Self {
         let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        Self { variables: variables.collect(), current: current.into() }
+        Self { variables: variables.collect(), current: current.into(), command_keys: CommandKeys::default() }
+    }
+
+    /// The same with this variable, as for a configuration that is tried before it is written.
+    #[must_use]
+    pub fn with(&self, name: &str, value: &str) -> Self {
+        let mut changed = self.clone();
+        changed.variables.insert(name.to_owned(), value.to_owned());
+        changed
+    }
+
+    /// The keys that commands printed.
+    pub(super) fn command_keys(&self) -> &CommandKeys {
+        &self.command_keys
     }
 
     /// The value of a variable that is set and not empty.
@@ -86,7 +106,7 @@ impl Environment {
 impl fmt::Debug for Environment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.variables.keys();
-        f.debug_struct("Environment").field("names", &names).field("current", &self.current).finish()
+        f.debug_struct("Environment").field("names", &names).field("current", &self.current).finish_non_exhaustive()
     }
 }
 

@@ -15,7 +15,12 @@ pub enum KeyStatus {
     NotNeeded,
     /// The key can be read.
     There {
-        /// Where it is: `env:NAME`, `file:PATH`, or `in the configuration`.
+        /// Where it is: `env:NAME`, `file:PATH`, `cmd:COMMAND`, or `in the configuration`.
+        source: String,
+    },
+    /// A command prints it when a request is sent; whether it does is not known before.
+    AtRequest {
+        /// The command: `cmd:COMMAND`.
         source: String,
     },
     /// The key cannot be read.
@@ -34,6 +39,7 @@ impl fmt::Display for KeyStatus {
         match self {
             Self::NotNeeded => f.write_str("none needed"),
             Self::There { source } => write!(f, "✓ {source}"),
+            Self::AtRequest { source } => write!(f, "? {source}"),
             Self::Missing { source, .. } => write!(f, "✗ {source}"),
             Self::NotConfigured => f.write_str("not configured"),
         }
@@ -54,8 +60,9 @@ impl Config {
         let Some((_, credential)) = route.profiles.first() else { return KeyStatus::NotNeeded };
         let source = credential.source();
         let shown = if source.is_reference() { source.shown() } else { "in the configuration".to_owned() };
-        match self.read_key(source) {
-            Ok(_) => KeyStatus::There { source: shown },
+        match self.known_key(source) {
+            Ok(Some(_)) => KeyStatus::There { source: shown },
+            Ok(None) => KeyStatus::AtRequest { source: shown },
             Err(why) => KeyStatus::Missing { source: shown, why },
         }
     }
@@ -71,7 +78,8 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let file = "[providers.a]\napi = \"gemini\"\nbase_url = \"http://h\"\n[[providers.a.profiles]]\nkey = \"sk-literal\"\n\
                     [providers.b]\napi = \"gemini\"\nbase_url = \"http://h\"\n[[providers.b.profiles]]\nkey = \"file:/nowhere\"\n\
-                    [providers.c]\napi = \"gemini\"\nbase_url = \"http://h\"\n";
+                    [providers.c]\napi = \"gemini\"\nbase_url = \"http://h\"\n\
+                    [providers.d]\napi = \"gemini\"\nbase_url = \"http://h\"\n[[providers.d.profiles]]\nkey = \"cmd:pass show d\"\n";
         std::fs::write(home.path().join(FILE), file).unwrap();
         let environment = Environment::of(&[("OPENAI_API_KEY", "sk-of-openai")], "/now");
         let config = Config::load(home.path(), &environment, FlagValues::default()).unwrap();
@@ -79,6 +87,7 @@ mod tests {
             ("a", "✓ in the configuration"),
             ("b", "✗ file:/nowhere"),
             ("c", "none needed"),
+            ("d", "? cmd:pass show d"),
             ("openai", "✓ env:OPENAI_API_KEY"),
             ("anthropic", "✗ env:ANTHROPIC_API_KEY"),
             ("ollama", "none needed"),

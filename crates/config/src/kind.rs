@@ -84,7 +84,7 @@ impl Kind {
     pub(super) fn expected(self) -> String {
         match self {
             Self::Text => "text that is not empty and no key".to_owned(),
-            Self::Secret => "env:NAME, file:PATH or the key itself, as text".to_owned(),
+            Self::Secret => "env:NAME, file:PATH, cmd:COMMAND or the key itself, as text".to_owned(),
             Self::Model => "PROVIDER/MODEL, such as \"acme/some-model\"".to_owned(),
             Self::Models => "a list of PROVIDER/MODEL, such as [\"acme/some-model\"]".to_owned(),
             Self::Variables => "a list of names of variables, such as [\"EDITOR\", \"GIT_*\"]".to_owned(),

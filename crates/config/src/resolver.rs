@@ -108,6 +108,7 @@ impl Current {
 
     fn keep(&mut self, secrets: &[String]) {
         if secrets.iter().any(|secret| !self.secrets.contains(secret)) {
+            self.secrets.extend_from_slice(secrets);
             self.withhold();
         }
     }
@@ -160,11 +161,20 @@ impl Resolver for ConfigResolver {
     }
 
     fn endpoint(&self, candidate: &Candidate) -> Result<Endpoint, Failure> {
-        let mut current = self.current();
-        let endpoint = current.config.endpoint(&candidate.provider, candidate.profile.as_deref());
+        // Others do not wait for a command that prints a key.
+        let config = Arc::clone(&self.current().config);
+        let endpoint = config.endpoint(&candidate.provider, candidate.profile.as_deref());
         let endpoint = endpoint.map_err(|error| refused(&error, FailureClass::Auth))?;
+        let mut current = self.current();
+        // The file may have changed meanwhile: its keys are secrets all the same.
+        current.keep(&config.secrets());
         current.keep_secrets();
         Ok(endpoint)
+    }
+
+    fn address(&self, candidate: &Candidate) -> Result<Endpoint, Failure> {
+        let endpoint = self.current().config.endpoint(&candidate.provider, None);
+        endpoint.map_err(|error| refused(&error, FailureClass::Auth))
     }
 
     fn user_folder(&self) -> Option<PathBuf> {

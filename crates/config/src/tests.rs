@@ -701,7 +701,7 @@ fn an_unusable_agent_or_model_is_reported_before_a_run_starts() {
         "main",
         Some("openai/x"),
         "the model `openai/x` names the provider `openai`, which is not configured",
-        "set OPENAI_API_KEY, or add [[providers.openai.profiles]] with a key to config.toml",
+        "set OPENAI_API_KEY, or let `limulus setup --provider openai` ask for a key",
     );
 }
 

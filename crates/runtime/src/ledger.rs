@@ -242,7 +242,7 @@ pub(crate) fn level_config(endpoint: &models::Endpoint, candidate: &Candidate) -
 pub(crate) fn apply_accepted_levels(shared: &Shared, candidates: &mut [Candidate]) {
     for candidate in candidates.iter_mut().filter(|candidate| shared.ledger.has_lowered(candidate)) {
         // Without an endpoint its request fails for that reason, at any level.
-        if let Ok(endpoint) = shared.resolver.endpoint(candidate) {
+        if let Ok(endpoint) = shared.resolver.address(candidate) {
             let config = level_config(&endpoint, candidate);
             candidate.thinking = shared.ledger.accepted_level(candidate, config, shared.clock.now());
         }

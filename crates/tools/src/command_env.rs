@@ -44,10 +44,12 @@ const PASSED: &[&str] = &[
 /// The variables of this process that a command receives. `passed` adds names, or beginnings of names that end with `*`.
 /// `secret` names are never passed, and neither are those of Limulus itself: they hold the home's address and may hold keys.
 pub(crate) fn variables(passed: &[String], secret: &[String]) -> impl Iterator<Item = (OsString, OsString)> {
-    std::env::vars_os().filter(move |(name, _)| name.to_str().is_some_and(|name| is_passed(name, passed, secret)))
+    std::env::vars_os()
+        .filter(move |(name, _)| name.to_str().is_some_and(|name| is_passed_to_commands(name, passed, secret)))
 }
 
-fn is_passed(name: &str, passed: &[String], secret: &[String]) -> bool {
+/// Whether a command receives the variable of this name, as [`variables`] decides.
+pub fn is_passed_to_commands(name: &str, passed: &[String], secret: &[String]) -> bool {
     let matches = |pattern: &str| match pattern.strip_suffix('*') {
         Some(beginning) => name.starts_with(beginning),
         None => name == pattern,
@@ -58,7 +60,7 @@ fn is_passed(name: &str, passed: &[String], secret: &[String]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::is_passed_to_commands as is_passed;
 
     #[test]
     fn r38_commands_receive_an_allow_list_of_variables() {

@@ -74,6 +74,7 @@ pub use changes::{
     FileStore, FileVersion, NOT_KEPT, PlannedFile, StoreLimits, UndoPlan, UnifiedDiff, WorkspaceLimits, content_now,
     is_look_due, is_text, shared_names, undo, versions,
 };
+pub use command_env::is_passed_to_commands;
 pub use fetch::NetworkPolicy;
 pub use guard::Protected;
 pub use instructions::{InstructionFile, Instructions, project_root};

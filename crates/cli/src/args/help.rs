@@ -78,7 +78,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("profiles use", &["limulus profiles use openai/work"]),
     ("profiles clear", &["limulus profiles clear"]),
     ("serve", &["limulus serve", "limulus serve --unit systemd > ~/.config/systemd/user/limulus.service"]),
-    ("setup", &["limulus setup", "limulus setup --yes"]),
+    ("setup", &["limulus setup", "limulus setup --provider deepseek", "limulus setup --yes"]),
     ("config show", &["limulus config show --origin", "limulus config show --changed"]),
     ("config get", &["limulus config get tools.exec.policy", "limulus config get providers.acme --json"]),
     (

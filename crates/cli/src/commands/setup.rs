@@ -1,97 +1,136 @@
-//! `limulus setup`: finds a usable model, tries it, and writes it into the configuration, with a reference to its key
-//! and never the key itself.
+//! `limulus setup`: finds or asks for a usable model, tries it, and writes it into the configuration, with a reference to its key.
+//! A typed key goes into a file of its own, which only the user may read.
 
+mod choice;
 mod dialogue;
 mod file;
+mod flags;
 mod found;
+mod keys;
+#[cfg(test)]
+mod page;
+mod questions;
+mod select;
 mod trial;
 
-use clap::Args;
-use config::{Config, FlagValues, Globals, KeyPath, file_of, key_variables};
+use config::{Config, FlagValues, Globals, KeyPath, file_of};
+use models::{ProviderPreset, provider_preset};
 use serde::Serialize;
 
+use self::choice::{Choice, Given};
 use self::dialogue::Dialogue;
 use self::file::Change;
+pub(crate) use self::flags::SetupArgs;
 use self::found::Found;
-use crate::deprecation;
+use self::questions::Questions;
+use self::select::Picked;
 use crate::error::{CliError, Exit};
 use crate::show::{json, print};
-
-/// Find a usable model, try it and write it into the configuration.
-#[derive(Debug, Clone, Copy, Args)]
-#[command(
-    after_help = "It looks for the keys of known providers in the environment and for a local Ollama (OLLAMA_HOST). \
-    The file gets the name of the variable, never the key. Everything else in the file stays, comments too."
-)]
-pub(crate) struct SetupArgs {
-    /// Take the first model that is found, without asking; needs no terminal
-    #[arg(long)]
-    yes: bool,
-    /// Print one JSON object
-    #[arg(long, requires = "yes")]
-    json: bool,
-}
+use crate::{deprecation, prompt};
 
 /// The result of the setup.
 #[derive(Debug, Serialize)]
 struct Done<'a> {
     found: &'a [Found],
-    model: &'a str,
+    model: String,
     /// Milliseconds to the first piece of its answer.
     answered_ms: u64,
     file: String,
     /// The lines added to the file; empty if they were there already.
     added: Vec<String>,
     removed: Vec<String>,
+    /// The file that got the typed key, if one was typed.
+    key_file: Option<String>,
     /// The layer that overrides this model, if one does.
     overridden_by: Option<String>,
 }
 
 pub(crate) async fn run(args: SetupArgs, globals: &Globals) -> Result<(), CliError> {
     let config = deprecation::load(globals, FlagValues::default())?;
-    let mut dialogue = Dialogue::new(args.yes)?;
-    let found = found::look(&config, &globals.environment).await;
-    if found.is_empty() {
+    let dialogue = Dialogue::new(args.yes)?;
+    if prompt::is_possible() {
+        prompt::leave_on_signals();
+    }
+    let given = args.given()?;
+    let found = if given.is_some() { vec![] } else { found::look(&config, &globals.environment).await };
+    if given.is_none() && found.is_empty() && args.yes {
         return Err(nothing());
     }
-    dialogue.list(&found);
-    let (chosen, answered_ms) = choose(&mut dialogue, &config, &found).await?;
+    let questions = Questions { answers: dialogue.answers(), config: &config, globals };
+    let is_named = given.is_some();
+    let (chosen, answered_ms) = choose(&dialogue, &questions, &found, given).await?;
     let file = file_of(globals, &KeyPath::parse("agents.main.model")?);
     let change = Change::plan(&file, &chosen, &config)?;
     if change.is_needed() {
-        if args.yes && change.replaces_a_model() {
+        if args.yes && !is_named && change.replaces_a_model() {
             let what = format!("{} has another model already; nothing was changed", file.display());
-            let hint = "`limulus setup` without --yes shows the change and asks".to_owned();
+            let hint =
+                "`limulus setup` without --yes shows the change and asks; --provider NAME replaces it".to_owned();
             return Err(CliError::Refused { exit: Exit::Refused, what, hint });
         }
         dialogue.confirm(&change)?;
+    }
+    let key_file = chosen.key_file(&globals.home);
+    if let Some((path, key)) = &key_file {
+        keys::write(path, key).map_err(|error| file::failed(path, &error))?;
+    }
+    if change.is_needed() {
         change.write()?;
     }
     let overridden_by = overriding(globals)?;
     let (added, removed) = change.lines();
-    let model = &chosen.model;
-    let shown = file.display().to_string();
-    let done = Done { found: &found, model, answered_ms, file: shown, added, removed, overridden_by };
+    let key_file = key_file.map(|(path, _)| path.display().to_string());
+    let (model, shown) = (chosen.name(), file.display().to_string());
+    let done = Done { found: &found, model, answered_ms, file: shown, added, removed, key_file, overridden_by };
     print(&if args.json { json(&done) } else { lay_out(&done) })
 }
 
-/// Lets the user choose a model until one answers. Without a dialogue the first one must answer.
-async fn choose(dialogue: &mut Dialogue, config: &Config, found: &[Found]) -> Result<(Found, u64), CliError> {
+/// Lets the user choose until a model answers. Without a dialogue the first one must answer.
+async fn choose(
+    dialogue: &Dialogue,
+    questions: &Questions<'_>,
+    found: &[Found],
+    given: Option<Given>,
+) -> Result<(Choice, u64), CliError> {
+    let mut next = match given {
+        Some(given) => Some((given.preset, questions.complete(&given)?)),
+        None => None,
+    };
+    let mut is_listed = false;
     loop {
-        let chosen = dialogue.choose(found)?;
-        match trial::ask(config, chosen).await {
-            Ok(answered_ms) => return Ok((chosen.clone(), answered_ms)),
-            Err(failure) => dialogue.failed(chosen, &failure)?,
+        let (preset, choice) = if let Some(next) = next.take() {
+            next
+        } else {
+            if !std::mem::replace(&mut is_listed, true) {
+                dialogue.list(found);
+            }
+            match dialogue.choose(found)? {
+                Picked::Preset(preset) => (preset, questions.complete(&Given::nothing(preset))?),
+                Picked::Found(found) => (preset_of(found)?, found.choice(questions.config)),
+            }
+        };
+        match trial::ask(questions.globals, &choice).await {
+            Ok(answered_ms) => return Ok((choice, answered_ms)),
+            Err(failure) => {
+                next = match dialogue.failed(preset, &choice, &failure)? {
+                    Some(given) => Some((preset, questions.complete(&given)?)),
+                    None => None,
+                };
+            }
         }
     }
 }
 
+fn preset_of(found: &Found) -> Result<&'static ProviderPreset, CliError> {
+    provider_preset(found.provider()).ok_or_else(|| CliError::bug("a provider was found that is not known"))
+}
+
 fn nothing() -> CliError {
-    let variables = key_variables().join(", ");
     CliError::not_found(
-        format!("none of {variables} is set, and no Ollama with a model answers; nothing was changed"),
-        "set one of them or start Ollama, then `limulus setup` again; until then the built-in offline model answers: \
-         limulus agent -m \"What is in this folder?\"",
+        "no key of a known provider is set (OPENAI_API_KEY, ANTHROPIC_API_KEY, DEEPSEEK_API_KEY and so on), and no Ollama with a \
+         model answers; nothing was changed",
+        "`limulus setup` on a terminal asks for a provider and its key, `limulus setup --provider NAME --key-stdin --yes` takes \
+         them from a script; until then the built-in offline model answers: limulus agent -m \"What is in this folder?\"",
     )
 }
 
@@ -105,11 +144,16 @@ fn overriding(globals: &Globals) -> Result<Option<String>, CliError> {
 fn lay_out(done: &Done<'_>) -> String {
     let Done { model, answered_ms, file, added, .. } = done;
     let wrote = if added.is_empty() { "has it already" } else { "has it now" };
+    let key = match &done.key_file {
+        Some(path) => format!("Its key is in {path}, which only you can read.\n"),
+        None => String::new(),
+    };
     let overridden = match &done.overridden_by {
         Some(place) => format!("But {place} sets another model and overrides the file.\n"),
         None => String::new(),
     };
     format!(
-        "{model} answers ({answered_ms} ms). {file} {wrote}.\n{overridden}Next: limulus agent -m \"What is in this folder?\"\n"
+        "{model} answers ({answered_ms} ms). {file} {wrote}.\n{key}{overridden}Next: limulus models check, then limulus agent \
+         -m \"What is in this folder?\"\n"
     )
 }

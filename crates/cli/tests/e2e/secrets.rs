@@ -22,7 +22,7 @@ fn home(base_url: &str) -> Home {
 }
 
 /// Whether any file below this folder holds the text.
-fn holds(folder: &Path, text: &str) -> bool {
+pub(crate) fn holds(folder: &Path, text: &str) -> bool {
     fs::read_dir(folder).expect("a folder").any(|entry| {
         let path = entry.expect("an entry").path();
         if path.is_dir() {

@@ -133,8 +133,8 @@ fn r61_a_terminal_is_asked_which_one_and_before_a_file_is_changed() {
     let terminal = Terminal::run(&home, &["setup"]);
     let screen = terminal.until("Which one? [1]");
     assert!(screen.contains("1. openai/") && screen.contains("3. ollama/large:9b"), "{screen}");
-    terminal.type_keys(&["9", "Enter"]);
-    terminal.until("A number from 1 to 3");
+    terminal.type_keys(&["99", "Enter"]);
+    terminal.until("A number from 1 to 23, or a name of the list");
     terminal.type_keys(&["3", "Enter"]);
     let screen = terminal.until("Write it? [Y/n]");
     assert!(screen.contains("+ model = \"ollama/large:9b\""), "{screen}");

@@ -126,6 +126,10 @@ beside_an_owner! {
         r24_what_a_project_may_not_set_starts_no_run_in_it,
         r24_what_an_agent_writes_into_the_file_of_its_project_gives_it_nothing,
     }
+    key_commands {
+        r50_a_command_prints_the_key_which_is_in_no_output_and_no_file,
+        r50_a_command_that_fails_fails_the_run_with_its_status_and_without_its_output,
+    }
     large {
         r43_an_answer_of_six_megabytes_in_small_pieces_reaches_everybody,
         r43_an_answer_of_six_megabytes_in_one_piece_reaches_everybody,
@@ -500,6 +504,7 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("served", "*", "compares both ways itself"),
     ("clients", "*", "starts its own service"),
     ("slow", "*", "starts its own service"),
+    ("first_setup", "*", "no command of it speaks with an owner, but for a run on a terminal"),
     ("setup", "*", "no command of it speaks with an owner"),
     ("readme", "*", "the pages start, kill and replace owners themselves; each command has its own tests"),
     ("show", "r03_r06_the_drawing_of_the_page_about_states_is_the_one_that_is_printed", "is about no home"),

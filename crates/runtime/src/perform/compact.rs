@@ -63,7 +63,7 @@ async fn compact(shared: &Arc<Shared>, order: Order) -> Result<CompactionResult,
         return Ok(blocking(move || results(&of, &transcript)).await?);
     }
     let endpoint = if compaction_step == CompactionStep::Summarise {
-        Some(request::endpoint(shared, &candidate, address)?)
+        Some(request::endpoint(shared, &candidate, address).await?)
     } else {
         None
     };

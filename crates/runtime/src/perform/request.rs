@@ -47,7 +47,7 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
         failure.profile.clone_from(&asked.profile);
         failure
     };
-    let endpoint = match endpoint(&shared, &candidate, address) {
+    let endpoint = match endpoint(&shared, &candidate, address).await {
         Ok(endpoint) => endpoint,
         Err(failure) => return reporter.report(Report::RequestFailed { effect, failure: named(failure) }).await,
     };
@@ -80,8 +80,15 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
 
 /// Where the request goes now. Credentials only go where they went when the run began: whoever changes an address in the
 /// configuration must not get the key that is used with it.
-pub(super) fn endpoint(shared: &Shared, candidate: &Candidate, address: Option<Hash>) -> Result<Endpoint, Failure> {
-    let endpoint = shared.resolver.endpoint(candidate)?;
+pub(super) async fn endpoint(
+    shared: &Arc<Shared>,
+    candidate: &Candidate,
+    address: Option<Hash>,
+) -> Result<Endpoint, Failure> {
+    let (of, asked) = (Arc::clone(shared), candidate.clone());
+    // A key is in a file or is printed by a command.
+    let resolving = tokio::task::spawn_blocking(move || of.resolver.endpoint(&asked));
+    let endpoint = resolving.await.expect("it neither panics nor is cancelled")?;
     if !endpoint.has_credentials() || address.is_none_or(|address| address == endpoint.address()) {
         return Ok(endpoint);
     }

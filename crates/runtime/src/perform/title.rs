@@ -49,7 +49,7 @@ async fn ask(shared: &Arc<Shared>, order: Order, usage: &mut Usage) -> Result<Co
     if let Some(limit) = reached {
         return Err(refused(&format!("no budget for a title: {}", limit.in_words())));
     }
-    let endpoint = request::endpoint(shared, &candidate, address)?;
+    let endpoint = request::endpoint(shared, &candidate, address).await?;
     if endpoint.api == Api::Offline {
         return Err(refused("the built-in offline model gives no titles"));
     }

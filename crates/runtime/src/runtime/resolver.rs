@@ -44,8 +44,13 @@ pub trait Resolver: Send + Sync {
         STEER_MARK.into()
     }
 
-    /// The endpoint of a candidate, with its key.
+    /// The endpoint of a candidate, with its key. It may block: a command may print the key.
     fn endpoint(&self, candidate: &Candidate) -> Result<models::Endpoint, Failure>;
+
+    /// The endpoint of a candidate, perhaps without its key. It does not block.
+    fn address(&self, candidate: &Candidate) -> Result<models::Endpoint, Failure> {
+        self.endpoint(candidate)
+    }
 
     /// The user's folder: no folder above it belongs to a project of the user.
     fn user_folder(&self) -> Option<PathBuf> {

@@ -5,10 +5,10 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use config::{Config, make_private, read_config};
+use config::{Config, make_private, read_config, shown_key};
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, TableLike, Value};
 
-use super::found::{By, Found};
+use super::choice::Choice;
 use crate::error::{CliError, Exit};
 
 /// The first line of a new file.
@@ -25,19 +25,21 @@ pub(super) struct Change {
 
 impl Change {
     /// The change after which the agent `main` uses this model.
-    pub(super) fn plan(file: &Path, found: &Found, config: &Config) -> Result<Self, CliError> {
+    pub(super) fn plan(file: &Path, choice: &Choice, config: &Config) -> Result<Self, CliError> {
         let before = match read_config(file) {
             Ok(text) => Some(text),
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => None,
             Err(error) => return Err(failed(file, &error)),
         };
         let text = before.clone().unwrap_or_else(|| HEAD.to_owned());
-        let is_known = match found.by {
-            By::Variable(_) => config.has_profiles(found.provider()),
-            By::Address(_) => config.is_configured(found.provider()),
+        let model = choice.name();
+        let wanted = Wanted {
+            model: &model,
+            provider: &choice.provider,
+            base_url: choice.base_url.as_deref(),
+            key: choice.reference(config.home()),
         };
-        let edited = edit(&text, found, is_known);
-        let (after, replaces_a_model) = edited.ok_or_else(|| by_hand(file, found))?;
+        let (after, replaces_a_model) = edit(&text, &wanted).ok_or_else(|| by_hand(file, &model))?;
         Ok(Self { file: file.to_owned(), before, after, replaces_a_model })
     }
 
@@ -62,7 +64,8 @@ impl Change {
     pub(super) fn lines(&self) -> (Vec<String>, Vec<String>) {
         let before: Vec<&str> = self.before.iter().flat_map(|text| text.lines()).collect();
         let after: Vec<&str> = self.after.lines().collect();
-        (lines_beyond(&after, &before), lines_beyond(&before, &after))
+        let shown = |lines: Vec<String>| lines.into_iter().map(|line| without_key(&line)).collect();
+        (shown(lines_beyond(&after, &before)), shown(lines_beyond(&before, &after)))
     }
 
     /// Writes the file whole or not at all.
@@ -98,58 +101,85 @@ fn lines_beyond(text: &[&str], other: &[&str]) -> Vec<String> {
     beyond
 }
 
+/// A line of the file without the key itself, which an earlier configuration may hold.
+fn without_key(line: &str) -> String {
+    let value = line.parse::<DocumentMut>().ok().and_then(|line| Some(line.get("key")?.as_str()?.to_owned()));
+    value.map_or_else(|| line.to_owned(), |key| format!("key = {:?}", shown_key(&key)))
+}
+
+/// What the file is to say.
+struct Wanted<'a> {
+    /// `PROVIDER/MODEL`.
+    model: &'a str,
+    provider: &'a str,
+    /// The address of the provider; none = as it is.
+    base_url: Option<&'a str>,
+    /// The reference to its key; none = as it is.
+    key: Option<String>,
+}
+
 /// The text with the model in it, and whether it replaced another one. None if the file has a form that cannot be added
 /// to.
-fn edit(text: &str, found: &Found, is_known: bool) -> Option<(String, bool)> {
+fn edit(text: &str, wanted: &Wanted<'_>) -> Option<(String, bool)> {
     let mut document: DocumentMut = text.parse().ok()?;
     let mut replaces = false;
     match table(document.as_table_mut(), "agents").and_then(|agents| table(agents, "main")) {
-        Some(agent) => replaces = set_model(agent, &found.model)?,
+        Some(agent) => replaces = set_value(agent, "model", wanted.model)?,
         None => append(&mut document, ["agents", "main"], LAST - 1, |agent| {
-            agent.insert("model", found.model.as_str().into());
+            agent.insert("model", wanted.model.into());
         })?,
     }
-    match &found.by {
-        _ if is_known => {}
-        By::Variable(variable) => append(&mut document, ["providers", found.provider()], LAST, |provider| {
-            let mut profile = Table::new();
-            profile.insert("name", "default".into());
-            profile.insert("key", format!("env:{variable}").into());
-            let mut profiles = ArrayOfTables::new();
-            profiles.push(profile);
-            provider.insert("profiles", Item::ArrayOfTables(profiles));
-        })?,
-        By::Address(address) if *address != DEFAULT_OLLAMA => {
-            append(&mut document, ["providers", found.provider()], LAST, |provider| {
-                provider.insert("base_url", address.as_str().into());
-            })?;
+    let (mut base_url, mut key) = (wanted.base_url, wanted.key.as_deref());
+    if let Some(provider) =
+        table(document.as_table_mut(), "providers").and_then(|table_of| table(table_of, wanted.provider))
+    {
+        if let Some(base_url) = base_url.take_if(|_| provider.contains_key("base_url")) {
+            set_value(provider, "base_url", base_url)?;
         }
-        By::Address(_) => {}
+        if let Some(profiles) = provider.get_mut("profiles") {
+            // The first profile is used first.
+            let first = profiles.as_array_of_tables_mut()?.iter_mut().next();
+            if let (Some(first), Some(key)) = (first, key.take()) {
+                set_value(first, "key", key)?;
+            }
+        }
+    }
+    if base_url.is_some() || key.is_some() {
+        append(&mut document, ["providers", wanted.provider], LAST, |provider| {
+            if let Some(base_url) = base_url {
+                provider.insert("base_url", base_url.into());
+            }
+            if let Some(key) = key {
+                let mut profile = Table::new();
+                profile.insert("name", "default".into());
+                profile.insert("key", key.into());
+                let mut profiles = ArrayOfTables::new();
+                profiles.push(profile);
+                provider.insert("profiles", Item::ArrayOfTables(profiles));
+            }
+        })?;
     }
     Some((document.to_string(), replaces))
 }
-
-/// The default address of an Ollama, which needs no line.
-const DEFAULT_OLLAMA: &str = "http://127.0.0.1:11434";
 
 fn table<'a>(parent: &'a mut dyn TableLike, name: &str) -> Option<&'a mut dyn TableLike> {
     parent.get_mut(name)?.as_table_like_mut()
 }
 
-/// Sets the model. Returns whether it replaced another one.
-fn set_model(agent: &mut dyn TableLike, model: &str) -> Option<bool> {
-    match agent.get_mut("model") {
+/// Sets the value of a key. Returns whether it replaced another one.
+fn set_value(table: &mut dyn TableLike, key: &str, text: &str) -> Option<bool> {
+    match table.get_mut(key) {
         None => {
-            agent.insert("model", model.into());
+            table.insert(key, text.into());
             Some(false)
         }
         Some(item) => {
             let value = item.as_value_mut()?;
-            if value.as_str() == Some(model) {
+            if value.as_str() == Some(text) {
                 return Some(false);
             }
             let decor = value.decor().clone();
-            *value = Value::from(model);
+            *value = Value::from(text);
             *value.decor_mut() = decor;
             Some(true)
         }
@@ -203,15 +233,17 @@ fn place_last(table: &mut Table, is_new: bool, position: isize, before: &str) {
 /// A position after every parsed table.
 const LAST: isize = isize::MAX;
 
-fn by_hand(file: &Path, found: &Found) -> CliError {
+fn by_hand(file: &Path, model: &str) -> CliError {
     CliError::Refused {
         exit: Exit::Refused,
         what: format!("{} is written in a way that cannot be added to; nothing was changed", file.display()),
-        hint: format!("write `model = \"{}\"` under [agents.main] yourself", found.model),
+        hint: format!(
+            "write `model = \"{model}\"` under [agents.main] yourself, and the provider (docs/configuration.md)"
+        ),
     }
 }
 
-fn failed(file: &Path, error: &io::Error) -> CliError {
+pub(super) fn failed(file: &Path, error: &io::Error) -> CliError {
     CliError::Failed {
         exit: Exit::Store,
         what: format!("{} cannot be changed ({error})", file.display()),
@@ -224,12 +256,16 @@ mod tests {
     use super::*;
     use config::template;
 
-    fn openai() -> Found {
-        Found { model: "openai/gpt-x".to_owned(), by: By::Variable("OPENAI_API_KEY") }
+    const MODEL: &str = "openai/gpt-x";
+
+    /// What is wanted of OpenAI: its model, and its key unless it is known.
+    fn openai(is_known: bool) -> Wanted<'static> {
+        let key = (!is_known).then(|| "env:OPENAI_API_KEY".to_owned());
+        Wanted { model: MODEL, provider: "openai", base_url: None, key }
     }
 
-    fn edited(text: &str, found: &Found, is_known: bool) -> String {
-        edit(text, found, is_known).expect("it can be added to").0
+    fn edited(text: &str, wanted: &Wanted<'_>) -> String {
+        edit(text, wanted).expect("it can be added to").0
     }
 
     #[test]
@@ -244,16 +280,16 @@ model = \"openai/gpt-x\"
 name = \"default\"
 key = \"env:OPENAI_API_KEY\"
 ";
-        assert_eq!(edited(HEAD, &openai(), false), expected);
-        let local = |address: &str| Found { model: "ollama/q:8b".to_owned(), by: By::Address(address.to_owned()) };
-        assert!(!edited(HEAD, &local(DEFAULT_OLLAMA), false).contains("providers"));
-        let elsewhere = edited(HEAD, &local("http://box:11434"), false);
+        assert_eq!(edited(HEAD, &openai(false)), expected);
+        let local = |base_url| Wanted { model: "ollama/q:8b", provider: "ollama", base_url, key: None };
+        assert!(!edited(HEAD, &local(None)).contains("providers"));
+        let elsewhere = edited(HEAD, &local(Some("http://box:11434")));
         assert!(elsewhere.ends_with("\n[providers.ollama]\nbase_url = \"http://box:11434\"\n"), "{elsewhere}");
     }
 
     #[test]
     fn comments_stay_where_they_are() {
-        let after = edited(&template(), &openai(), false);
+        let after = edited(&template(), &openai(false));
         let (added, removed): (Vec<_>, Vec<_>) = {
             let (before, after) = (template(), after.clone());
             let (before, after): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
@@ -283,13 +319,13 @@ model = \"openai/gpt-x\"
 name = \"default\"
 key = \"env:OPENAI_API_KEY\"
 ";
-        assert_eq!(edited(text, &openai(), false), expected);
+        assert_eq!(edited(text, &openai(false)), expected);
     }
 
     #[test]
     fn a_model_is_replaced_in_its_place_and_that_is_reported() {
         let check = |text: &str, expected: &str, replaces: bool| {
-            assert_eq!(edit(text, &openai(), true), Some((expected.to_owned(), replaces)), "{text}");
+            assert_eq!(edit(text, &openai(true)), Some((expected.to_owned(), replaces)), "{text}");
         };
         check(
             "[agents.main]\nmodel = \"a/b\" # mine\nworkspace = \"x\"\n",
@@ -303,6 +339,48 @@ key = \"env:OPENAI_API_KEY\"
             "[agents.helper]\n# one\n[runs]\ndeadline_s = 5\n# two\n\n[agents.main]\nmodel = \"openai/gpt-x\"\n",
             false,
         );
-        assert_eq!(edit("agents = { helper = { } }\n", &openai(), true), None, "the form is reported, not guessed");
+        assert_eq!(edit("agents = { helper = { } }\n", &openai(true)), None, "the form is reported, not guessed");
+    }
+
+    #[test]
+    fn r50_a_key_and_an_address_are_replaced_in_their_place_and_an_old_key_is_not_shown() {
+        let text = "[agents.main]\nmodel = \"openai/gpt-x\"\n[providers.openai]\nbase_url = \"http://a/v1\" # mine\n\
+                    [[providers.openai.profiles]]\nname = \"work\"\nkey = \"sk-old\" # old\n\
+                    [[providers.openai.profiles]]\nname = \"home\"\nkey = \"env:HOME_KEY\"\n";
+        let wanted =
+            Wanted { base_url: Some("http://b/v1"), key: Some("file:/h/keys/openai".to_owned()), ..openai(true) };
+        let expected = text.replace("http://a/v1", "http://b/v1").replace("sk-old", "file:/h/keys/openai");
+        let after = edited(text, &wanted);
+        assert_eq!(after, expected);
+        let change = Change { file: "f".into(), before: Some(text.to_owned()), after, replaces_a_model: false };
+        let (added, removed) = change.lines();
+        assert_eq!(added, ["base_url = \"http://b/v1\" # mine", "key = \"file:/h/keys/openai\""]);
+        assert_eq!(removed, ["base_url = \"http://a/v1\" # mine", "key = \"…\""]);
+    }
+
+    #[test]
+    fn r61_a_provider_with_an_address_gets_both_and_keeps_what_it_has() {
+        let wanted = Wanted {
+            model: "custom/m",
+            provider: "custom",
+            base_url: Some("http://a/v1"),
+            key: Some("cmd:pass show a".to_owned()),
+        };
+        let expected = "\
+[agents.main]
+model = \"custom/m\"
+
+[providers.custom]
+base_url = \"http://a/v1\"
+
+[[providers.custom.profiles]]
+name = \"default\"
+key = \"cmd:pass show a\"
+";
+        assert_eq!(edited("", &wanted).trim_start(), expected);
+        let kept = edited("[providers.custom]\nheaders.x-team = \"env:TEAM\"\n", &wanted);
+        for line in ["headers.x-team = \"env:TEAM\"", "base_url = \"http://a/v1\"", "key = \"cmd:pass show a\""] {
+            assert!(kept.lines().any(|kept| kept == line), "{kept}");
+        }
     }
 }

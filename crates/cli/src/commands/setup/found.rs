@@ -3,6 +3,8 @@
 use config::{Config, Environment};
 use serde::Serialize;
 
+use super::choice::{Choice, Key};
+
 /// At most this many models of one Ollama are offered; others can be written into the file by hand.
 const LOCAL_MODELS: usize = 8;
 
@@ -28,7 +30,23 @@ impl Found {
     pub(super) fn provider(&self) -> &str {
         self.model.split_once('/').map_or("", |(provider, _)| provider)
     }
+
+    /// What is set up if this is chosen: the configuration gets what it lacks.
+    pub(super) fn choice(&self, config: &Config) -> Choice {
+        let (provider, model) = self.model.split_once('/').unwrap_or((&self.model, ""));
+        let is_configured = config.is_configured(provider);
+        let (base_url, key) = match &self.by {
+            By::Variable(_) if config.has_profiles(provider) => (None, None),
+            By::Variable(variable) => (None, Some(Key::Reference(format!("env:{variable}")))),
+            By::Address(address) if !is_configured && address != DEFAULT_OLLAMA => (Some(address.clone()), None),
+            By::Address(_) => (None, None),
+        };
+        Choice { provider: provider.to_owned(), model: model.to_owned(), base_url, key }
+    }
 }
+
+/// The default address of an Ollama, which needs no line.
+const DEFAULT_OLLAMA: &str = "http://127.0.0.1:11434";
 
 /// Checks the variables first, then for an Ollama.
 pub(super) async fn look(config: &Config, environment: &Environment) -> Vec<Found> {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use config::{Config, ConfigError};
+use config::{Config, ConfigError, FlagValues, Globals};
 use engine::{Candidate, Failure, FailureClass};
 use futures_util::StreamExt as _;
-use models::{Api, Cached, Endpoint, Message, Model as _, ModelSet, Request};
+use models::{Cached, Endpoint, Message, Model as _, ModelSet, Request};
 
-use super::found::{By, Found};
+use super::choice::Choice;
 use crate::output::say_step;
 use crate::render::SPINNER;
 
@@ -21,17 +21,29 @@ const TICK: Duration = Duration::from_millis(120);
 /// Maximum tokens of the answer: only its first piece is awaited, but some models think before it.
 const ANSWER_TOKENS: u64 = 1_024;
 
-/// Sends the request and waits for the first piece of the answer. Returns how long that took.
-pub(super) async fn ask(config: &Config, found: &Found) -> Result<u64, Failure> {
+/// Sends the request and waits for the first piece of the answer. Returns how long that took. No secret is in a failure.
+pub(super) async fn ask(globals: &Globals, choice: &Choice) -> Result<u64, Failure> {
     let began = Instant::now();
-    let (candidate, endpoint) = order(config, found)
-        .map_err(|error| Failure::new(FailureClass::Refused, format!("{error}\n{}", error.hint())))?;
+    let refused = |error: ConfigError| Failure::new(FailureClass::Refused, format!("{error}\n{}", error.hint()));
+    let environment = choice.environment(&globals.environment);
+    let config = Config::load(&globals.home, &environment, FlagValues::default()).map_err(refused)?;
+    let masked = |failure: Failure| {
+        // A server may quote the key that it refuses.
+        let secrets = tools::Secrets::new(config.secrets());
+        Failure { message: secrets.mask(&failure.message), ..failure }
+    };
+    let (candidate, endpoint) = order(&config, choice).map_err(refused).map_err(masked)?;
+    answer(candidate, endpoint, &choice.name()).await.map_err(masked)?;
+    Ok(u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX))
+}
+
+async fn answer(candidate: Candidate, endpoint: Endpoint, model: &str) -> Result<(), Failure> {
     let messages = vec![Cached::from(Message::user("Say: ready."))];
     let system = Cached::from(Arc::<str>::from(""));
     let tools = Cached::from(vec![]);
     let request = Request { candidate, system, messages, tools, endpoint, continues: false, cache_key: None };
     let mut stream = ModelSet::new().stream(request);
-    let mut spinner = Spinner::new(&found.model);
+    let mut spinner = Spinner::new(model);
     let answer = async {
         loop {
             tokio::select! {
@@ -43,7 +55,7 @@ pub(super) async fn ask(config: &Config, found: &Found) -> Result<u64, Failure> 
     let answer = tokio::time::timeout(PATIENCE, answer).await;
     spinner.clear();
     match answer {
-        Ok(Some(Ok(_))) => Ok(u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX)),
+        Ok(Some(Ok(_))) => Ok(()),
         Ok(Some(Err(failure))) => Err(failure),
         Ok(None) => Err(Failure::new(FailureClass::Network, "the answer ended before it began")),
         Err(_) => {
@@ -53,19 +65,11 @@ pub(super) async fn ask(config: &Config, found: &Found) -> Result<u64, Failure> 
     }
 }
 
-/// The endpoint that a run would use after the change of the file.
-fn order(config: &Config, found: &Found) -> Result<(Candidate, Endpoint), ConfigError> {
-    let mut candidate = config.candidate_of(&found.model)?;
+/// The endpoint that a run would use after the change of the file. Only this command waits for a command that prints the key.
+fn order(config: &Config, choice: &Choice) -> Result<(Candidate, Endpoint), ConfigError> {
+    let mut candidate = config.candidate_of(&choice.name())?;
     candidate.max_output = candidate.max_output.min(ANSWER_TOKENS);
-    let mut endpoint = match &found.by {
-        By::Address(address) if !config.is_configured(found.provider()) => {
-            Endpoint::new(Api::Ollama, address.clone(), None)
-        }
-        By::Address(_) | By::Variable(_) => config.endpoint(&candidate.provider, candidate.profile.as_deref())?,
-    };
-    if let By::Variable(variable) = found.by {
-        endpoint.key = endpoint.key.or_else(|| config.key_in(variable));
-    }
+    let endpoint = config.endpoint(&candidate.provider, candidate.profile.as_deref())?;
     Ok((candidate, endpoint))
 }
 

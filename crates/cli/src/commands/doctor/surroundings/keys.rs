@@ -19,6 +19,10 @@ pub(super) fn look(config: Option<&Config>) -> Section {
         match config.key_status(&provider) {
             KeyStatus::NotNeeded => section.add("key", Level::Ok, format!("{provider} needs no key")),
             KeyStatus::There { source } => section.add("key", Level::Ok, format!("{provider}: {source} is there")),
+            KeyStatus::AtRequest { source } => {
+                let hint = "`limulus doctor --online` runs it and asks the provider";
+                section.hint("key", Level::Ok, format!("{provider}: {source} prints it for each request"), hint);
+            }
             KeyStatus::Missing { source, why } => {
                 let hint = format!("put the key where {source} leads, or run `limulus setup`");
                 section.hint("key", Level::Warning, format!("{provider} has no key: {why}"), hint);

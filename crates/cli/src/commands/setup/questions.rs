@@ -1,0 +1,196 @@
+//! What is asked of a provider that was not found: its address, its key and its model. Without a dialogue nothing is asked, and what
+//! is missing is an error that names the flags.
+
+use config::{Config, Globals, is_reference};
+
+use super::choice::{Choice, Given, Key};
+use super::dialogue::{ask, unchanged};
+use crate::error::CliError;
+use crate::output::say;
+use crate::prompt;
+use crate::show::human::printable;
+
+/// How the questions are answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answers {
+    /// By the user, on the terminal.
+    Typed,
+    /// By flags alone.
+    Given,
+}
+
+/// What is asked and what is known without asking.
+pub(super) struct Questions<'a> {
+    pub(super) answers: Answers,
+    pub(super) config: &'a Config,
+    pub(super) globals: &'a Globals,
+}
+
+impl Questions<'_> {
+    /// The whole choice. What is given is not asked for, unless it failed: then it is the answer to an empty line.
+    pub(super) fn complete(&self, given: &Given) -> Result<Choice, CliError> {
+        let provider = given.preset.name.clone();
+        if self.answers == Answers::Given {
+            self.check(given)?;
+        }
+        let base_url = self.address(given)?;
+        let key = self.key(given)?;
+        let model = self.model(given)?;
+        Ok(Choice { provider, model, base_url, key })
+    }
+
+    /// An error that names every flag that is missing.
+    fn check(&self, given: &Given) -> Result<(), CliError> {
+        let preset = given.preset;
+        let mut missing = vec![];
+        if preset.base_url.is_none() && given.base_url.is_none() && !self.is_configured(given) {
+            let example = preset.example.as_deref().unwrap_or_default();
+            missing.push(format!("--url ADDRESS (such as {example})"));
+        }
+        if given.key.is_none() && !self.has_key(given) {
+            missing.push("--key-env VARIABLE, --key-cmd COMMAND or --key-stdin".to_owned());
+        }
+        if preset.model.is_none() && given.model.is_none() {
+            missing.push("--model MODEL".to_owned());
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(CliError::Usage {
+            what: format!("{} needs {}", preset.title, missing.join(", and ")),
+            hint: "add that, or run `limulus setup` on a terminal, which asks for it".to_owned(),
+        })
+    }
+
+    fn is_configured(&self, given: &Given) -> bool {
+        self.config.endpoint(&given.preset.name, None).is_ok()
+    }
+
+    /// Whether no key has to be given: it needs none, or there is one.
+    fn has_key(&self, given: &Given) -> bool {
+        let variable = given.preset.key.as_deref();
+        variable.is_none_or(|variable| self.is_set(variable)) || self.config.has_profiles(&given.preset.name)
+    }
+
+    fn is_set(&self, variable: &str) -> bool {
+        self.globals.environment.get(variable).is_some()
+    }
+
+    fn address(&self, given: &Given) -> Result<Option<String>, CliError> {
+        let preset = given.preset;
+        let is_asked = self.answers == Answers::Typed && (given.base_url.is_none() || given.is_retry);
+        // The address of a service is the same for everybody; that of a server on this machine may be another one.
+        let is_fixed = preset.base_url.is_some() && preset.key.is_some();
+        if !is_asked || is_fixed {
+            return Ok(given.base_url.clone());
+        }
+        let default = given.base_url.as_ref().or(preset.base_url.as_ref());
+        let question = match (&preset.example, default) {
+            (Some(example), None) => format!("Its address, such as {example}:"),
+            _ => "Its address:".to_owned(),
+        };
+        loop {
+            let answer = ask(&question, &mark(default.map(String::as_str)))?;
+            let address = if answer.is_empty() { default.cloned().unwrap_or_default() } else { answer };
+            if address.starts_with("http://") || address.starts_with("https://") {
+                return Ok(Some(address).filter(|address| Some(address) != preset.base_url.as_ref()));
+            }
+            say!("An address begins with http:// or https://. Ctrl-C changes nothing.");
+        }
+    }
+
+    fn key(&self, given: &Given) -> Result<Option<Key>, CliError> {
+        let preset = given.preset;
+        let of_variable = preset.key.as_ref().filter(|variable| self.is_set(variable));
+        let of_variable = of_variable.map(|variable| Key::Reference(format!("env:{variable}")));
+        if self.answers == Answers::Given || given.key.is_some() && !given.is_retry {
+            let is_known = self.config.has_profiles(&preset.name);
+            return Ok(given.key.clone().or(of_variable.filter(|_| !is_known)));
+        }
+        if preset.key.is_none() && given.key.is_none() && !prompt::is_yes(&ask("Does it need a key?", " [y/N] ")?) {
+            return Ok(None);
+        }
+        if let Some(page) = &preset.keys_at {
+            say!("A key is to be had at {page}");
+        }
+        let before = given.key.clone().or(of_variable);
+        let is_known = self.config.has_profiles(&preset.name);
+        let default = match (&given.key, &before) {
+            (Some(_), _) => "as before",
+            (None, Some(Key::Reference(reference))) => reference,
+            (None, _) if is_known => "as it is",
+            (None, _) => "1",
+        };
+        say!(
+            "  1. type it; nothing of it is shown\n  2. name the variable that holds it\n  3. name a command that prints it"
+        );
+        loop {
+            let answer = ask("How do you give the key?", &mark(Some(default)))?;
+            let key = match answer.as_str() {
+                "" if before.is_some() => return Ok(before),
+                "" if is_known => return Ok(None),
+                "" | "1" => typed()?,
+                "2" => self.variable(preset.key.as_deref())?,
+                "3" => command()?,
+                _ => None,
+            };
+            match key {
+                Some(key) => return Ok(Some(key)),
+                None => say!("1, 2 or 3; Ctrl-C changes nothing."),
+            }
+        }
+    }
+
+    fn variable(&self, usual: Option<&str>) -> Result<Option<Key>, CliError> {
+        let answer = ask("Which variable?", &mark(usual))?;
+        let name = if answer.is_empty() { usual.unwrap_or_default() } else { &answer };
+        let reference = format!("env:{name}");
+        if !is_reference(&reference) {
+            say!("That is not the name of a variable.");
+            return Ok(None);
+        }
+        if !self.is_set(name) {
+            say!("{name} is not set here.");
+            return Ok(None);
+        }
+        Ok(Some(Key::Reference(reference)))
+    }
+
+    fn model(&self, given: &Given) -> Result<String, CliError> {
+        let default = given.model.as_ref().or(given.preset.model.as_ref());
+        match default {
+            Some(model) if self.answers == Answers::Given || given.model.is_some() && !given.is_retry => {
+                return Ok(model.clone());
+            }
+            _ => {}
+        }
+        loop {
+            let answer = ask("Which model?", &mark(default.map(String::as_str)))?;
+            let model = if answer.is_empty() { default.cloned().unwrap_or_default() } else { answer };
+            if !model.is_empty() && !model.contains(char::is_whitespace) {
+                return Ok(model);
+            }
+            say!("The name of a model of {}, as it calls it.", printable(&given.preset.title));
+        }
+    }
+}
+
+/// What stands behind a question: the answer to an empty line.
+fn mark(default: Option<&str>) -> String {
+    default.map_or_else(|| prompt::OPEN.to_owned(), |default| format!(" [{}] ", printable(default)))
+}
+
+fn typed() -> Result<Option<Key>, CliError> {
+    let typed = prompt::ask_unseen("The key (nothing is shown), then Enter:").ok_or_else(unchanged)?;
+    Ok(Some(typed.trim()).filter(|typed| !typed.is_empty()).map(Key::typed))
+}
+
+fn command() -> Result<Option<Key>, CliError> {
+    let answer = ask("Which command? The first line that it prints is the key:", prompt::OPEN)?;
+    let reference = format!("cmd:{}", answer.strip_prefix("cmd:").unwrap_or(&answer));
+    if is_reference(&reference) {
+        return Ok(Some(Key::Reference(reference)));
+    }
+    say!("That is no command, or a key is in it.");
+    Ok(None)
+}
