@@ -70,6 +70,7 @@ beside_an_owner! {
         r23_a_limit_of_the_day_that_is_set_later_holds_for_a_run_at_work,
     }
     chat {
+        r62_changes_of_files_are_shown_and_taken_back_from_the_chat,
         r62_commands_are_answered_without_a_model_and_hold_for_the_next_run,
         r62_a_session_that_is_verbose_shows_what_its_calls_give,
         r62_a_new_conversation_begins_with_what_follows_the_command,
@@ -396,6 +397,7 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("bad_input", "r24_an_unknown_model_is_reported_before_anything_is_recorded", "the owner has made the home"),
     ("aborts", "*", "is about a second terminal: a service of its own, or an owner that another command aborts"),
     ("chat", "r62_a_command_that_makes_no_sense_says_what_does", "begins where there is no home"),
+    ("chat", "r62_exit_ends_the_client_alone", "is beside a service of its own"),
     ("chat", "r62_a_run_is_paused_resumed_and_stopped_from_the_chat", "is beside a service of its own"),
     (
         "chat",
