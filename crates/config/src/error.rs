@@ -123,6 +123,9 @@ pub enum ConfigError {
         /// All configured agents.
         known: Vec<String>,
     },
+    /// A message is to stop before calls of a tool that does not exist.
+    #[error("{why}")]
+    StopBefore { why: String },
     /// A model of a flag or of a session that is not `PROVIDER/MODEL`.
     #[error("`{}` is not a model", without_keys(model))]
     NotAModel { model: String },
@@ -201,6 +204,7 @@ impl ConfigError {
             Self::SameProfile { .. } => {
                 "give each profile of a provider a name of its own, such as name = \"work\"".to_owned()
             }
+            Self::StopBefore { .. } => "name classes or tools, separated by commas: edit,exec".to_owned(),
             Self::NotAModel { .. } => "write PROVIDER/MODEL, such as offline/offline".to_owned(),
             Self::UnknownProvider { provider, known, .. } => match built_in(provider) {
                 Some(BuiltIn { key: Some(key), .. }) => {

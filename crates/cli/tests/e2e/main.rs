@@ -64,6 +64,7 @@ mod show;
 mod signals;
 mod slow;
 mod support;
+mod tasks;
 mod terminal_text;
 mod terminals;
 mod titles;

@@ -178,6 +178,12 @@ beside_an_owner! {
         r09_the_offline_model_gives_no_titles,
         r50_a_title_holds_no_key,
     }
+    tasks {
+        r61_a_plan_changes_nothing,
+        r61_a_structured_answer_is_one_value,
+        r61_an_answer_that_does_not_fit_is_asked_for_once_more,
+        r61_the_same_key_gives_the_same_exit_code,
+    }
     resumed {
         r21_resume_offers_the_last_conversation_if_nothing_is_unfinished,
     }
@@ -271,6 +277,22 @@ beside_an_owner! {
 /// The tests that run once, by file and name, each with its reason; `*` is a whole file.
 const ONCE: &[(&str, &str, &str)] = &[
     ("job_control", "r15_what_a_shell_wrote_during_a_stop_stays", "stops the process that owns the home and draws"),
+    (
+        "tasks",
+        "r16_a_message_stops_its_run_before_the_first_call_of_a_class",
+        "follows what it resumes, which the command that owns the home does",
+    ),
+    (
+        "tasks",
+        "r16_a_run_stops_before_its_question",
+        "follows what it resumes, which the command that owns the home does",
+    ),
+    (
+        "tasks",
+        "r16_a_class_that_does_not_exist_is_refused_with_the_list",
+        "checks words before any owner is looked for",
+    ),
+    ("tasks", "r61_a_schema_that_is_none_is_refused_before_anything_is_sent", "checks that no home was made"),
     ("one_line", "r24_a_word_that_is_no_command_sends_nothing", "checks that no home was made"),
     ("one_line", "r24_a_context_has_a_limit", "checks that no home was made"),
     (
