@@ -26,6 +26,10 @@ pub(crate) enum Exit {
     NotFound = 4,
     /// The run completed, but its answer is incomplete.
     Incomplete = 5,
+    /// The run stopped where its message says, and waits.
+    Paused = 6,
+    /// The run completed, but its answer does not fit the schema that was asked for.
+    Misfit = 7,
     /// A budget is used up and nobody is there to raise it; the run waits (`EX_UNAVAILABLE`).
     Budget = 69,
     /// The journal is corrupt (`EX_DATAERR`).
@@ -47,12 +51,14 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 16] = [
         Self::RunFailed,
         Self::Usage,
         Self::Refused,
         Self::NotFound,
         Self::Incomplete,
+        Self::Paused,
+        Self::Misfit,
         Self::Budget,
         Self::Damaged,
         Self::Bug,
@@ -79,6 +85,14 @@ impl Exit {
             ),
             Self::NotFound => ("not found", "no session, run, message or model has that name"),
             Self::Incomplete => ("incomplete", "the run completed, but its answer was cut at its limit or by a filter"),
+            Self::Paused => (
+                "paused",
+                "the run stopped before a call, as `--stop-before` says; it waits until `limulus runs resume` resumes it",
+            ),
+            Self::Misfit => (
+                "misfit",
+                "the run completed, but its answer does not fit the schema of `--output-schema`, also at the second try",
+            ),
             Self::Budget => ("budget", "a budget is used up and nobody is there to raise it; the run waits"),
             Self::Damaged => ("damaged", "the journal is corrupt"),
             Self::Bug => ("bug", "a bug in Limulus"),
@@ -138,7 +152,7 @@ pub(crate) enum CliError {
     /// The command was carried out and failed.
     #[error("{what}")]
     Failed {
-        /// RunFailed, Incomplete, Budget, Damaged, Store, TimedOut, Aborted or Stopped.
+        /// RunFailed, Incomplete, Paused, Misfit, Budget, Damaged, Store, TimedOut, Aborted or Stopped.
         exit: Exit,
         what: String,
         hint: String,
@@ -288,6 +302,8 @@ impl From<ErrorShape> for CliError {
             Exit::Refused | Exit::NotFound | Exit::Owned => Self::Refused { exit, what, hint },
             Exit::RunFailed
             | Exit::Incomplete
+            | Exit::Paused
+            | Exit::Misfit
             | Exit::Budget
             | Exit::Damaged
             | Exit::Store

@@ -57,7 +57,7 @@ fn beginning(words: &[OsString]) -> Beginning {
         if is_end || !word.as_encoded_bytes().starts_with(b"-") {
             let at = at + usize::from(is_end);
             return match words.get(at) {
-                Some(word) if has_blank(word) || has_message => Beginning::Message,
+                Some(word) if has_blank(word) || is_chat_command(word) || has_message => Beginning::Message,
                 Some(_) => Beginning::Word { at, has_options },
                 None if has_options => Beginning::Message,
                 None => Beginning::Nothing,
@@ -76,6 +76,12 @@ fn beginning(words: &[OsString]) -> Beginning {
 
 fn has_blank(word: &OsStr) -> bool {
     word.to_string_lossy().contains(char::is_whitespace)
+}
+
+/// A word such as `/undo`: no command begins with a slash, and no path is one.
+fn is_chat_command(word: &OsStr) -> bool {
+    let name = word.to_str().and_then(|word| word.strip_prefix('/'));
+    name.is_some_and(|name| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-'))
 }
 
 fn is_command(word: &OsStr) -> bool {
@@ -175,6 +181,8 @@ mod tests {
             &["--stdin"],
             &["-c"],
             &["-c", "--help"],
+            &["/undo"],
+            &["--json", "/exit"],
         ] {
             let meant = [&["agent"], line].concat();
             assert_eq!(with_agent(words(line)), words(&meant), "{line:?}");
@@ -200,6 +208,8 @@ mod tests {
             &["--", "fix"],
             &["--yes", "status"],
             &["--"],
+            &["/"],
+            &["/etc/hosts"],
         ] {
             assert_eq!(with_agent(words(line)), words(line), "{line:?}");
         }

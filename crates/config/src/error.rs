@@ -155,6 +155,9 @@ pub enum ConfigError {
         /// All configured agents.
         known: Vec<String>,
     },
+    /// A message is to stop before calls of a tool that does not exist.
+    #[error("{why}")]
+    StopBefore { why: String },
     /// A model of a flag or of a session that is neither `PROVIDER/MODEL` nor the name of a known one.
     #[error("`{}` is not a model", without_keys(model))]
     NotAModel {
@@ -262,6 +265,7 @@ impl ConfigError {
             Self::SameProfile { .. } => {
                 "give each profile of a provider a name of its own, such as name = \"work\"".to_owned()
             }
+            Self::StopBefore { .. } => "name classes or tools, separated by commas: edit,exec".to_owned(),
             Self::NotAModel { nearest, .. } if !nearest.is_empty() => {
                 format!("write PROVIDER/MODEL; near it are {}", nearest.join(", "))
             }

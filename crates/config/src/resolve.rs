@@ -98,7 +98,11 @@ impl Config {
         let mut small: Vec<_> = candidates.iter().filter_map(small_window).collect();
         small.dedup();
         let notes = note.into_iter().chain(thinking.into_iter().next().flatten()).chain(small).collect();
-        let compaction = self.compaction(agent)?;
+        let mut compaction = self.compaction(agent)?;
+        if subject.overrides.plan {
+            // It asks the model to write a file.
+            compaction.flush_lead = None;
+        }
         let titles = self.titles(agent, candidates.first())?;
         let of_titles = titles.iter().filter_map(|titles| titles.by.as_ref());
         let addresses = self.addresses_of(candidates.iter().chain(&compaction.by).chain(of_titles));
@@ -123,7 +127,14 @@ impl Config {
             history_turns: agent.history_turns,
             instructions: agent.instructions.unwrap_or(true),
             addresses,
-            tools: tools::specs_within(self.values.tools.timeout_s),
+            stop_before: stops(&subject.overrides.stop_before)?,
+            plan: subject.overrides.plan,
+            output_schema: subject.overrides.output_schema.as_deref().cloned(),
+            tools: if subject.overrides.plan {
+                tools::read_only_specs()
+            } else {
+                tools::specs_within(self.values.tools.timeout_s)
+            },
             derived: engine::Derived::default(),
         };
         Ok(Resolved { settings, notes })
@@ -288,6 +299,11 @@ impl Config {
             compact_ms: self.values.compaction.limit_s * 1000,
         }
     }
+}
+
+/// The tools of each class or tool before which a run is to stop.
+fn stops(before: &[String]) -> Result<Vec<Vec<String>>, ConfigError> {
+    before.iter().map(|name| tools::tools_of(name).map_err(|why| ConfigError::StopBefore { why })).collect()
 }
 
 /// Whether the folder that a path names depends on a current folder.

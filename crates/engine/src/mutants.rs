@@ -77,6 +77,10 @@ mutants! {
     ResetDrops = "queue_reset_drops";
     /// A reset that waits for the end of a run is forgotten.
     ResetForgotten = "queue_reset_forgotten";
+    /// The breakpoints that a message asks for are not set when its run starts.
+    BreakpointOfMessageLost = "queue_breakpoint_of_message_lost";
+    /// A model is asked again and again for an answer that fits the schema.
+    MisfitRepeated = "queue_misfit_repeated";
     /// A breakpoint does not pause a run.
     BreakpointPassed = "queue_breakpoint_passed";
     /// A breakpoint that has stopped a run stops it again.

@@ -349,6 +349,15 @@ pub struct Settings {
     /// Where the credentials of its candidates may be sent; older stored settings do not say.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<ProviderAddress>,
+    /// Where the run stops, each once: before the first call of any of these tools.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stop_before: Vec<Vec<String>>,
+    /// Whether the run only reads, and answers with a plan. Its tools change nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub plan: bool,
+    /// The JSON schema that the answer is to fit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<serde_json::Value>,
     /// The tools, in the order in which the model receives them.
     pub tools: Arc<[ToolSpec]>,
     /// What follows from all of this.

@@ -61,7 +61,7 @@ pub(super) fn read(body: &[u8]) -> Result<Asked, String> {
         _ if title.is_some() => Reply { text: title.into_iter().collect(), call: None },
         _ if script.reads > 0 && request["tools"].is_null() => Reply { text: vec![summary(body)], call: None },
         Some(call) => Reply { text: script.words(script.preamble), call: Some((call_id.clone(), call)) },
-        None => Reply { text: finally(&script, &text), call: None },
+        None => Reply { text: said(&script, &messages[at..]).unwrap_or_else(|| finally(&script, &text)), call: None },
     };
     Ok(Asked {
         text,
@@ -96,6 +96,13 @@ fn summary(body: &[u8]) -> String {
 /// Whether a message makes a call of the script, not an invalid one.
 fn is_step(message: &Value) -> bool {
     pairing::calls(message).next().is_some() && !content(message).starts_with(ODD_CALLS)
+}
+
+/// The text that the script has for this answer, if it has one; `since` begins with the message of the script.
+fn said(script: &Script, since: &[Value]) -> Option<Vec<String>> {
+    let is_answer = |message: &Value| message["role"] == "assistant" && pairing::calls(message).next().is_none();
+    let again = script.say_again.as_ref().filter(|_| since.iter().any(is_answer));
+    again.or(script.say.as_ref()).map(|text| vec![text.clone()])
 }
 
 /// The pieces of the final answer.

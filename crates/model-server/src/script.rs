@@ -30,6 +30,8 @@ use super::fault::{Fault, Odd, RetryAfter, WORDINGS};
 /// | `odd=NAMExTIMES` | this many answers are abnormal in one of the ways of [`Odd`] | |
 /// | `after=RESULTS` | only requests with at least this many results of calls have the fault | 0 |
 /// | `fault_ms=N` | milliseconds before the first byte of a faulty answer | 0 |
+/// | `say:TEXT` | the final answer is this text; several lines are one text | |
+/// | `say_again:TEXT` | the same for an answer after that one | `say:` |
 /// | `title=WORDS` | the answer to a request without tools, with `_` for a blank | |
 /// | `title_ms=N` | milliseconds before the head of that answer | 0 |
 /// | `vowel=C` | the vowel of the words, such as `word0` | o |
@@ -41,6 +43,10 @@ pub struct Script {
     pub reads: u32,
     /// Bytes of prose that replace the words of the final answer.
     pub prose: Option<usize>,
+    /// A text that replaces the words of the final answer.
+    pub say: Option<String>,
+    /// A text that replaces it in later answers to the same message.
+    pub say_again: Option<String>,
     /// Tokens of Markdown that replace the words of the final answer.
     pub markdown: Option<u32>,
     /// The number of words before each call.
@@ -89,6 +95,8 @@ impl Default for Script {
             tokens: 8,
             prose: None,
             markdown: None,
+            say: None,
+            say_again: None,
             delay_ms: 0,
             rate: None,
             first_byte_timeout_ms: 0,
@@ -112,6 +120,17 @@ impl Script {
         for line in text.lines() {
             if let Some(call) = call(line) {
                 script.steps.push(call);
+                found += 1;
+                continue;
+            }
+            if let Some(text) = line.strip_prefix("say:") {
+                let before = script.say.take().map(|before| before + "\n").unwrap_or_default();
+                script.say = Some(before + text);
+                found += 1;
+                continue;
+            }
+            if let Some(text) = line.strip_prefix("say_again:") {
+                script.say_again = Some(text.to_owned());
                 found += 1;
                 continue;
             }
@@ -219,6 +238,8 @@ mod tests {
         assert_eq!(written.steps[0].arguments, r#"{"content":"fifteen letters\nfift","path":"written.txt"}"#);
         assert_eq!(script.answer(), "word0 word1 word2");
         assert_eq!(Script::parse("vowel=潮 tokens=2").map(|script| script.answer()).as_deref(), Some("w潮rd0 w潮rd1"));
+        let says = Script::parse("say:one a=b\nsay:two\nsay_again:three").expect("it has directives");
+        assert_eq!((says.say.as_deref(), says.say_again.as_deref()), (Some("one a=b\ntwo"), Some("three")));
         assert_eq!(Script::parse("reads=1000").map(|script| script.reads), Some(1_000));
     }
 

@@ -27,6 +27,8 @@ pub const TEXT_TWICE_BYTES: usize = 1 << 20;
 
 /// Bytes of one piece of a text that travels in parts, before it is escaped.
 pub const PART_BYTES: usize = 256 << 10;
+/// Bytes of a diff in the response to a chat command.
+pub const CHAT_DIFF_BYTES: usize = 128 << 10;
 /// Characters of the title of a session.
 pub const TITLE_CHARS: usize = 200;
 /// Bytes of such a title as a client sends it, with blanks that are left out: it is put on one line on an async thread.

@@ -9,6 +9,13 @@ use tools::{InstructionFile, Secrets};
 /// Before the files of instructions.
 const FILES: &str = "\nThe user and the project keep instructions in files. Follow them. Where two differ, the later one \
                      decides, because it is nearer to the folder; a message of the user decides over both.\n";
+/// What a run receives that only plans.
+const PLAN: &str = "\nThis is a planning run: you can only read. Change nothing, and do not ask to change anything now. Look at what \
+                    the task needs, then answer with a plan: the steps in order, for each the files and commands that it needs, \
+                    and what is still open.\n";
+/// Before the schema of the answer.
+const SCHEMA: &str = "\nA program reads your answer. When you have what you need, answer with one JSON value that fits the JSON schema \
+                      below, and with nothing else: no words before or behind it, no code fence.\n";
 const BEGIN: &str = "<instructions file=";
 const END: &str = "</instructions>\n";
 
@@ -46,6 +53,12 @@ pub(crate) fn system(settings: &Settings, files: &[InstructionFile], secrets: &S
     for tool in settings.tools.iter() {
         let first = tool.description.lines().next().unwrap_or_default();
         let _ = writeln!(prompt, "- {}: {first}", tool.name);
+    }
+    if settings.plan {
+        prompt += PLAN;
+    }
+    if let Some(schema) = &settings.output_schema {
+        let _ = writeln!(prompt, "{SCHEMA}{schema}");
     }
     if !files.is_empty() {
         prompt += FILES;

@@ -10,6 +10,9 @@ pub(crate) enum ToolError {
     /// There is no tool of that name.
     #[error("there is no tool `{name}`; there are: {known}")]
     UnknownTool { name: String, known: String },
+    /// The run only plans.
+    #[error("`{tool}` was not run: this run makes a plan and changes nothing. Put what it would do into the plan")]
+    OnlyPlans { tool: String },
     /// The arguments are too long to be parsed.
     #[error("the arguments have {bytes} bytes, at most {most} are taken; split the call")]
     LargeArguments { bytes: usize, most: usize },

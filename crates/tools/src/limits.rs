@@ -355,3 +355,15 @@ const _: () = assert!(
     TERM_MS + KILL_MS < engine::tables::limits::END_GRACE_MS,
     "the tree is ended, and that is recorded, before the run ends without it"
 );
+
+/// Bytes of the JSON schema of an answer, about 16,000 tokens: every request of the run has it.
+pub const SCHEMA_BYTES: usize = 64 << 10;
+
+/// Bytes of an answer that is checked against a schema.
+pub const STRUCTURED_BYTES: usize = 1 << 20;
+
+/// Violations of a schema that a model or a person is told of.
+pub(crate) const MISFITS: usize = 10;
+
+/// Characters of what is said about an answer that does not fit.
+pub(crate) const MISFIT_CHARS: usize = 1_000;

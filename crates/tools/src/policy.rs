@@ -15,6 +15,7 @@ use crate::invocation::{Invocation, ProcessArguments, ReadArguments, unknown};
 use crate::limits::QUOTED_BYTES;
 use crate::masking::Secrets;
 use crate::paths::{ResolvedPath, Workspace};
+use crate::specs::known;
 use crate::{apply_patch, changes, edit, output, process, tool_result, write};
 
 /// The result of a check, for the engine.
@@ -73,6 +74,9 @@ fn judge(
     request: &CallRequest,
     cancel: &Cancel,
 ) -> Result<(Verdict, Invocation), ToolError> {
+    if settings.plan && settings.tool(&request.tool).is_none() && known(&request.tool).is_some() {
+        return Err(ToolError::OnlyPlans { tool: request.tool.clone() });
+    }
     if settings.tool(&request.tool).is_none() {
         return Err(unknown(&request.tool, settings.tools.iter().map(|spec| spec.name.as_str())));
     }

@@ -42,6 +42,29 @@ pub fn specs_within(timeout_s: u64) -> Arc<[ToolSpec]> {
     SPECS.iter().map(within).collect()
 }
 
+/// The built-in tools that change nothing.
+pub fn read_only_specs() -> Arc<[ToolSpec]> {
+    SPECS.iter().filter(|spec| spec.class == ToolClass::ReadOnly).cloned().collect()
+}
+
+/// Classes of tools, as users name them: each with its tools. Every other tool is named by its own name.
+pub const TOOL_CLASSES: [(&str, &[&str]); 2] =
+    [("edit", &["write", "edit", "apply_patch"]), ("exec", &["exec", "process"])];
+
+/// The tools of a class, or the one tool of that name. The error lists the names that there are.
+pub fn tools_of(name: &str) -> Result<Vec<String>, String> {
+    if let Some((_, tools)) = TOOL_CLASSES.iter().find(|(class, _)| *class == name) {
+        return Ok(tools.iter().map(|tool| (*tool).to_owned()).collect());
+    }
+    if known(name).is_some() {
+        return Ok(vec![name.to_owned()]);
+    }
+    let classes = TOOL_CLASSES.map(|(class, tools)| format!("{class} ({})", tools.join(", ")));
+    let is_class = |name: &str| TOOL_CLASSES.iter().any(|(class, _)| *class == name);
+    let tools: Vec<&str> = SPECS.iter().map(|spec| spec.name.as_str()).filter(|name| !is_class(name)).collect();
+    Err(format!("`{name}` is no class of tools and no tool; there are: {}, {}", classes.join(", "), tools.join(", ")))
+}
+
 /// The name of a built-in tool as a constant.
 pub(crate) fn known(tool: &str) -> Option<&'static str> {
     SPECS.iter().map(|spec| spec.name.as_str()).find(|name| *name == tool)

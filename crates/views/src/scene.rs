@@ -127,7 +127,7 @@ impl Scene {
     pub fn end_stream(&mut self) {
         let effect = self.effect(EffectKind::Request);
         let usage = Usage { input: 100, output: 20, ..Usage::default() };
-        self.offer(Report::RequestEnded { effect, usage, stop_reason: None });
+        self.offer(Report::RequestEnded { effect, usage, stop_reason: None, misfit: None });
     }
 
     /// Ends the request in progress with this failure.
@@ -226,6 +226,9 @@ fn settings(resume: ResumeMode) -> Settings {
         recover: engine::Recover::Ask,
         executed_files: Policy::Allow,
         web_fetch: Policy::Ask,
+        stop_before: vec![],
+        plan: false,
+        output_schema: None,
         tools: tools::specs(),
         derived: engine::Derived::default(),
     }

@@ -25,7 +25,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "limulus agent -m \"What is in this folder?\"",
             "limulus agent --continue -m \"Now fix it\"",
-            "git diff | limulus agent -m -",
+            "limulus agent --stop-before edit,exec -m \"Fix the failing test\"",
         ],
     ),
     (

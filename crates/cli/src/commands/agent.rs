@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use client::is_gone;
 use config::{Globals, Resolved, Subject, today};
+use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::limits::MESSAGE_BYTES;
 use engine::tables::routing::OnlyIf;
 use engine::{Candidate, MessageId, Outcome, Overrides, QueueMode, ReceiptState, RunId, StopReason, Usage, WaitFor};
@@ -15,13 +16,16 @@ use journal::{Read as _, Reader};
 use protocol::Event;
 use protocol::event::{LifecycleLine, QueueLine, RunEnd, StateLine, Stream};
 use protocol::method::{AbortParams, Agent, AgentAnswer, AgentParams, Attachment, Ended};
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::budget::{self, Awaited};
 use super::conversation::{Conversation, ConversationArgs};
 use super::follower::{End, Follower, Happening, can_approve};
+use super::given::{Wanted, denied_before};
 use super::message::MessageArgs;
-use super::result::{OutputFile, ResultLine};
+use super::result::OutputFile;
+use super::task::{TaskArgs, must_go_on};
 use super::{interrupted, summary};
 use crate::args::{AnswerArgs, WriterArgs};
 use crate::deprecation;
@@ -35,7 +39,7 @@ use crate::show::{json_line, print};
 #[command(
     after_help = "Ctrl-C ends the run cleanly; twice quits at once. After a kill, `limulus resume` continues the run.\n\
 A message that begins with one of these is a command and needs no model: /new /reset /stop /pause /resume /compact /queue /model\n\
-/think /verbose /status /usage (docs/chat.md)."
+/think /verbose /status /usage /diff /undo /exit /help (docs/chat.md)."
 )]
 pub(crate) struct AgentArgs {
     #[command(flatten)]
@@ -72,25 +76,22 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "FILE")]
     output_last: Option<PathBuf>,
     #[command(flatten)]
+    task: TaskArgs,
+    #[command(flatten)]
     pub(crate) answers: AnswerArgs,
     #[command(flatten)]
     pub(crate) writer: WriterArgs,
 }
 
-pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliError> {
+pub(crate) async fn run(mut args: AgentArgs, globals: &Globals) -> Result<(), CliError> {
     set_markdown(args.answers.markdown);
-    let text = args.message.read()?;
+    let text = std::mem::take(&mut args.message).read()?;
     let output = args.output_last.as_deref().map(OutputFile::find).transpose()?;
+    let schema = args.task.schema().await?;
     let conversation = Conversation::of(&args.conversation, args.key.as_deref(), globals)?;
     let key = &conversation.key;
     let config = Arc::new(deprecation::load(globals, args.writer.flags())?);
-    let overrides = Overrides {
-        workspace: None,
-        model: args.model,
-        deadline_ms: args.timeout.map(|s| s * 1000),
-        allow: args.yes,
-        compact: false,
-    };
+    let overrides = overrides(&args, schema.clone());
     // Reject what cannot run before anything is recorded.
     let subject = Subject {
         agent: &key.agent,
@@ -111,14 +112,9 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
         // With this key a request that is repeated after a lost connection is the same message.
         idempotency_key: args.key.unwrap_or_else(|| Uuid::now_v7().to_string()),
         mode: args.mode,
-        interrupt: None,
         only_if: args.only_if,
-        model: overrides.model,
-        timeout_ms: overrides.deadline_ms,
-        allow: overrides.allow,
-        workspace: overrides.workspace,
         attachments,
-        ..AgentParams::default()
+        ..asked_of_run(overrides)
     };
     let before = interrupted::of(globals, &params.session_key);
     let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
@@ -128,6 +124,9 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
     if args.yes {
         // No question will show them.
         follower.screen.show_whole_calls();
+    }
+    if schema.is_some() && !args.writer.json {
+        follower.screen.leave_stdout();
     }
     let place = Some(place).filter(|_| follower.screen.is_watched());
     let first = first.filter(|_| !args.writer.json);
@@ -146,54 +145,42 @@ pub(crate) async fn run(args: AgentArgs, globals: &Globals) -> Result<(), CliErr
         summary::say(&mut follower, (*run, end.outcome), &conversation, globals).await;
     }
     let exit = match &ended {
-        Ok(ended) => finish(&mut follower, (&params.session_key, ended), output, args.writer.json).await,
+        Ok(ended) => {
+            let wanted = Wanted { output, schema, as_json: args.writer.json };
+            wanted.give(&mut follower, &params.session_key, ended).await
+        }
         Err(error) => Err(error.clone()),
     };
     let closed = follower.close(End::of(&ended)).await;
     exit.and(closed)
 }
 
-/// Gives what the message led to to who awaits it: its text into a file, the line of its result, its exit code.
-async fn finish(
-    follower: &mut Follower<'_>,
-    (key, ended): (&str, &Ending),
-    output: Option<OutputFile>,
-    as_json: bool,
-) -> Result<(), CliError> {
-    let (text, exit) = match ended {
-        Ending::Run(run, end) => (&end.text, outcome(*run, end).and_then(|()| undenied(*run, follower))),
-        Ending::Command(text) => {
-            follower.screen.hide_status();
-            (text, say_command(text, as_json))
-        }
-    };
-    let written = output.map_or(Ok(()), |output| output.write(text));
-    // What became of the run says more than what became of the file.
-    let exit = exit.and(written);
-    if as_json {
-        let code = exit.as_ref().map_or_else(|error| error.exit() as u8, |()| 0);
-        let line = match ended {
-            Ending::Run(run, end) => {
-                let client = follower.client().clone();
-                ResultLine::of_run(&client, (key, *run), (end.outcome, text), code).await
-            }
-            Ending::Command(_) => ResultLine::of_command(key, text, code),
-        };
-        follower.screen.result(&line);
+/// What the command line asks of the run. Its workspace is not known yet.
+fn overrides(args: &AgentArgs, schema: Option<Value>) -> Overrides {
+    Overrides {
+        workspace: None,
+        model: args.model.clone(),
+        deadline_ms: args.timeout.map(|s| s * 1000),
+        allow: args.yes,
+        compact: false,
+        stop_before: args.task.stop_before.clone(),
+        plan: args.task.plan,
+        output_schema: schema.map(Box::new),
     }
-    exit
 }
 
-/// The error if something of a run that completed was denied because nobody could be asked.
-fn undenied(run: RunId, follower: &Follower<'_>) -> Result<(), CliError> {
-    if !follower.was_denied(run) {
-        return Ok(());
+fn asked_of_run(overrides: Overrides) -> AgentParams {
+    let Overrides { workspace, model, deadline_ms, allow, compact: _, stop_before, plan, output_schema } = overrides;
+    AgentParams {
+        model,
+        timeout_ms: deadline_ms,
+        allow,
+        workspace,
+        stop_before,
+        plan,
+        output_schema: output_schema.map(|schema| *schema),
+        ..AgentParams::default()
     }
-    Err(CliError::Refused {
-        exit: Exit::Refused,
-        what: "the run is done, but it needed approval for something, and there was no terminal to ask on".into(),
-        hint: format!("`limulus runs show {run}` shows what was denied, and what would allow it"),
-    })
 }
 
 /// Sends a message to a session that was chosen otherwise, as `agent --session KEY -m TEXT` does.
@@ -215,6 +202,7 @@ pub(super) async fn say_to(
         verbose: false,
         key: None,
         output_last: None,
+        task: TaskArgs::default(),
         answers,
         writer,
     };
@@ -222,7 +210,7 @@ pub(super) async fn say_to(
 }
 
 /// The result of a message.
-enum Ending {
+pub(super) enum Ending {
     Run(RunId, RunEnd),
     /// It was a chat command, with this response.
     Command(String),
@@ -291,7 +279,8 @@ async fn converse(
     if follower.is_owner() {
         report_others(follower, key, globals)?;
     }
-    let mut sent = Sent::default();
+    let (home, stops) = (globals.home.clone(), !params.stop_before.is_empty());
+    let mut sent = Sent { home, stops, ..Sent::default() };
     follower.follow(key).await?;
     follower.steer_by_keyboard(key);
     let mut ended = loop {
@@ -304,7 +293,7 @@ async fn converse(
     while is_completed(&ended)
         && let Some(message) = follower.pop_steer().await
     {
-        let mut typed = Sent { run: Some(message.into()), steers: Some(message), ended: vec![] };
+        let mut typed = Sent { run: Some(message.into()), steers: Some(message), ..Sent::default() };
         ended = loop {
             if let Some((run, end)) = typed.wait(follower, key).await? {
                 break Ending::Run(run, end);
@@ -328,6 +317,10 @@ struct Sent {
     steers: Option<MessageId>,
     /// Ends of runs that arrived before the acceptance.
     ended: Vec<(RunId, RunEnd)>,
+    /// The folder of the home.
+    home: PathBuf,
+    /// Whether its run may stop before a call.
+    stops: bool,
 }
 
 impl Sent {
@@ -379,6 +372,8 @@ impl Sent {
                     {
                         return Err(awaited.error(&params.session_key));
                     }
+                    // Its run may have stopped before this command began.
+                    self.must_go_on(&params.session_key)?;
                     if let Some(at) = self.ended.iter().position(|(run, _)| *run == run_id) {
                         let (run, end) = self.ended.swap_remove(at);
                         return Ok(Some(Ending::Run(run, end)));
@@ -389,6 +384,9 @@ impl Sent {
                 Ok(_) if is_known => has_answered = true,
                 Ok(AgentAnswer::Ok(ended) | AgentAnswer::Error(ended) | AgentAnswer::Timeout(ended)) => {
                     let (run, end) = answered_before(follower, &params.session_key, ended);
+                    if denied_before(&self.home, run)? {
+                        follower.note_denied(run);
+                    }
                     return Ok(Some(Ending::Run(run, end)));
                 }
                 Err(error) if follower.may_retry(&error) => return Ok(None),
@@ -435,11 +433,19 @@ impl Sent {
         {
             return Err(awaited.error(&event.session));
         }
+        if let Stream::State(StateLine::Changed { lifecycle: LifecycleKind::Suspended, .. }) = &event.what {
+            self.must_go_on(&event.session)?;
+        }
         if let Stream::State(StateLine::Lifecycle { reason: Some(what), remedy, .. }) = &event.what {
             let (what, hint) = (what.clone(), remedy.clone().unwrap_or_default());
             return Err(CliError::Refused { exit: Exit::Refused, what, hint });
         }
         Ok(None)
+    }
+
+    /// Returns an error if its run has stopped where its message says.
+    fn must_go_on(&self, key: &str) -> Result<(), CliError> {
+        self.run.filter(|_| self.stops).map_or(Ok(()), |run| must_go_on(&self.home, key, run))
     }
 
     /// The run that Ctrl-C ends: its own, or the one that the message waits for.

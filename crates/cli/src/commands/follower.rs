@@ -183,6 +183,11 @@ impl<'a> Follower<'a> {
         self.denied.contains(&run)
     }
 
+    /// The same is known of a run that had ended before.
+    pub(crate) fn note_denied(&mut self, run: RunId) {
+        self.denied.insert(run);
+    }
+
     /// Whether the whole home is followed.
     pub(crate) fn follows_home(&self) -> bool {
         self.subscriber.follows_home()

@@ -9,6 +9,7 @@ use engine::{Outcome, RunId, SessionId, Usage};
 use protocol::Client;
 use protocol::method::{AgentWait, DiffParams, FileAct, RunDiff, RunsDiff, WaitParams};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::error::{CliError, Exit};
 
@@ -26,6 +27,9 @@ pub(crate) struct ResultLine<'a> {
     outcome: Option<Outcome>,
     /// The whole text of the answer, or what there is of it.
     text: &'a str,
+    /// The value that the answer is, if it was to fit a schema and does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    structured: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<Usage>,
     /// Micro-dollars.
@@ -59,12 +63,18 @@ impl<'a> ResultLine<'a> {
             run: None,
             outcome: None,
             text,
+            structured: None,
             usage: None,
             cost: None,
             duration_ms: None,
             files: None,
             exit,
         }
+    }
+
+    /// The same with the value of an answer that was to fit a schema.
+    pub(super) fn with(self, structured: Option<Value>) -> Self {
+        Self { structured, ..self }
     }
 
     /// That of a run that has ended.

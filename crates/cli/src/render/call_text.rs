@@ -33,6 +33,15 @@ pub(super) struct CallEnd<'a> {
     pub(super) changes: &'a [FileDiff],
 }
 
+/// Characters of a call that is named in an error.
+const CALL_CHARS: usize = 400;
+
+/// What a call does, in one line.
+pub(crate) fn call_in_words(tool: &str, arguments: &str) -> String {
+    let text = sentence(tool, arguments).unwrap_or_else(|| format!("{tool} {arguments}"));
+    excerpt(&printable_line(&text), CALL_CHARS)
+}
+
 /// What a call does, as a person says it: `$ cargo test`, `Read calc.py`. None for a tool that is not built in, and for
 /// arguments that do not fit it: they are shown as they are.
 pub(super) fn sentence(tool: &str, arguments: &str) -> Option<String> {

@@ -11,6 +11,7 @@ mod screen;
 mod style;
 mod vocabulary;
 
+pub(crate) use call_text::call_in_words;
 pub(crate) use diff::coloured;
 pub(crate) use screen::{SPINNER, Screen};
 pub(crate) use style::{MarkdownMode, Style, set_markdown};

@@ -65,7 +65,7 @@ fn r62_a_command_that_makes_no_sense_says_what_does() {
     ] {
         home.run(&["agent", "-m", command]).expect_code(2).expect_err(part);
     }
-    for unknown in ["/stat", "/fix-it now", "/EXIT"] {
+    for unknown in ["/stat", "/fix-it now", "/LEAVE"] {
         let refused = home.run(&["agent", "-m", unknown]).expect_code(2);
         let word = unknown.split(' ').next().expect("a word");
         let said = format!("there is no command {word}");
@@ -135,4 +135,32 @@ fn r36_a_waiting_message_shows_its_state_and_a_steer_has_the_configured_prefix()
     assert_eq!(home.json(&["receipt", message])["queue_state"], "completed");
     let said: Vec<String> = server.seen().into_iter().map(|seen| seen.script).collect();
     assert!(said.iter().any(|text| text == "(meanwhile) tokens=3 And this?"), "{said:?}");
+}
+
+/// R62, R17: `/diff` shows what the last run changed, `/undo` takes it back with the checks of `limulus undo`.
+#[test]
+pub(crate) fn r62_changes_of_files_are_shown_and_taken_back_from_the_chat() {
+    let home = Home::new();
+    home.put("pond.txt", "frogs\n");
+    home.run(&["write \"crabs\" to pond.txt"]).expect_code(0);
+    let diff = say(&home, "/diff");
+    assert!(diff.contains("-frogs") && diff.contains("+crabs") && diff.contains("1 file changed, +1 −1"), "{diff}");
+    let undone = home.run(&["/undo"]).expect_code(0).out;
+    assert!(undone.contains("restored pond.txt") && undone.contains("limulus redo"), "{undone}");
+    assert_eq!(std::fs::read_to_string(home.file("pond.txt")).unwrap(), "frogs\n");
+    home.run(&["/undo"]).expect_code(3).expect_err("no changes of files");
+    home.run(&["write \"shells\" to pond.txt"]).expect_code(0);
+    home.put("pond.txt", "mine\n");
+    home.run(&["/undo"]).expect_code(3).expect_err("changed");
+    assert_eq!(std::fs::read_to_string(home.file("pond.txt")).unwrap(), "mine\n");
+}
+
+/// R62: `/exit` ends a client and nothing else.
+#[test]
+fn r62_exit_ends_the_client_alone() {
+    let mut busy = Busy::new();
+    busy.home.run(&["/exit"]).expect_code(0);
+    assert_eq!(busy.explained()["state"], "tool_exec");
+    busy.let_go();
+    busy.finish().expect_code(0);
 }

@@ -73,6 +73,7 @@ mod signals;
 mod slow;
 mod status;
 mod support;
+mod tasks;
 mod terminal_text;
 mod terminals;
 mod titles;

@@ -122,6 +122,9 @@ fn settings() -> Settings {
         executed_files: Policy::Allow,
         web_fetch: Policy::Ask,
         tools: [].into(),
+        stop_before: vec![],
+        plan: false,
+        output_schema: None,
         derived: engine::Derived::default(),
     }
 }

@@ -70,6 +70,7 @@ beside_an_owner! {
         r23_a_limit_of_the_day_that_is_set_later_holds_for_a_run_at_work,
     }
     chat {
+        r62_changes_of_files_are_shown_and_taken_back_from_the_chat,
         r62_commands_are_answered_without_a_model_and_hold_for_the_next_run,
         r62_a_session_that_is_verbose_shows_what_its_calls_give,
         r62_a_new_conversation_begins_with_what_follows_the_command,
@@ -197,6 +198,12 @@ beside_an_owner! {
         r09_the_offline_model_gives_no_titles,
         r50_a_title_holds_no_key,
     }
+    tasks {
+        r61_a_plan_changes_nothing,
+        r61_a_structured_answer_is_one_value,
+        r61_an_answer_that_does_not_fit_is_asked_for_once_more,
+        r61_the_same_key_gives_the_same_exit_code,
+    }
     resumed {
         r21_resume_offers_the_last_conversation_if_nothing_is_unfinished,
     }
@@ -290,6 +297,22 @@ beside_an_owner! {
 /// The tests that run once, by file and name, each with its reason; `*` is a whole file.
 const ONCE: &[(&str, &str, &str)] = &[
     ("job_control", "r15_what_a_shell_wrote_during_a_stop_stays", "stops the process that owns the home and draws"),
+    (
+        "tasks",
+        "r16_a_message_stops_its_run_before_the_first_call_of_a_class",
+        "follows what it resumes, which the command that owns the home does",
+    ),
+    (
+        "tasks",
+        "r16_a_run_stops_before_its_question",
+        "follows what it resumes, which the command that owns the home does",
+    ),
+    (
+        "tasks",
+        "r16_a_class_that_does_not_exist_is_refused_with_the_list",
+        "checks words before any owner is looked for",
+    ),
+    ("tasks", "r61_a_schema_that_is_none_is_refused_before_anything_is_sent", "checks that no home was made"),
     ("one_line", "r24_a_word_that_is_no_command_sends_nothing", "checks that no home was made"),
     ("one_line", "r24_a_context_has_a_limit", "checks that no home was made"),
     (
@@ -418,6 +441,7 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("bad_input", "r24_an_unknown_model_is_reported_before_anything_is_recorded", "the owner has made the home"),
     ("aborts", "*", "is about a second terminal: a service of its own, or an owner that another command aborts"),
     ("chat", "r62_a_command_that_makes_no_sense_says_what_does", "begins where there is no home"),
+    ("chat", "r62_exit_ends_the_client_alone", "is beside a service of its own"),
     ("chat", "r62_a_run_is_paused_resumed_and_stopped_from_the_chat", "is beside a service of its own"),
     (
         "chat",

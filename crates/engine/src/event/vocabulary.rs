@@ -125,6 +125,8 @@ impl Visibility {
 pub enum Breakpoint {
     /// Before a call of this tool starts.
     BeforeTool(String),
+    /// Before a call of any of these tools starts.
+    BeforeAny(Vec<String>),
     /// When it enters this state.
     OnState(RunState),
 }
@@ -144,6 +146,15 @@ pub struct Overrides {
     /// The message is no question: its run compacts the history, and keeps above all what the message names.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub compact: bool,
+    /// The classes and names of tools before whose first call its run stops.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stop_before: Vec<String>,
+    /// Its run only reads, and answers with a plan.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub plan: bool,
+    /// The JSON schema of its answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Box<serde_json::Value>>,
 }
 
 /// How a run ended.
@@ -369,6 +380,8 @@ pub enum Note {
     Closing,
     /// The budget was raised: the model is to continue.
     Raised,
+    /// The answer does not fit the schema of the run: the model is to answer again.
+    Misfit,
 }
 
 /// A long result of a call, truncated to its beginning and its end.

@@ -26,13 +26,22 @@ impl Machine {
             );
             return Err(state_refusal(session, &reason));
         }
-        let (before_tool, on_state) = match at {
-            Some(Breakpoint::BeforeTool(tool)) => (Some(tool), None),
-            Some(Breakpoint::OnState(state)) => (None, Some(state)),
-            None => (None, None),
+        let (before_tool, before_any, on_state) = match at {
+            Some(Breakpoint::BeforeTool(tool)) => (Some(tool), vec![], None),
+            Some(Breakpoint::BeforeAny(tools)) => (None, tools, None),
+            Some(Breakpoint::OnState(state)) => (None, vec![], Some(state)),
+            None => (None, vec![], None),
         };
-        self.emit(BreakpointSet { run, before_tool, on_state }, moment.now);
+        self.emit(BreakpointSet { run, before_tool, on_state, before_any }, moment.now);
         Ok(Acknowledgement::Done)
+    }
+
+    /// The breakpoints that the message of a run has asked for are set with its start, so that no call comes before them.
+    pub(super) fn set_first_breakpoints(&mut self, run: RunId, moment: Moment) {
+        let asked = self.settings.as_ref().map(|settings| settings.stop_before.clone()).unwrap_or_default();
+        for before_any in asked.into_iter().filter(|_| !mutant!(BreakpointOfMessageLost)) {
+            self.emit(BreakpointSet { run, before_tool: None, on_state: None, before_any }, moment.now);
+        }
     }
 
     /// Pauses the run if it has entered a state with a breakpoint. Returns whether it did.
@@ -54,6 +63,17 @@ impl Machine {
         self.stop_at(Some(call), None, moment);
     }
 
+    /// The same before its approval is asked for: whoever set the breakpoint sees the call first, and where nobody can be
+    /// asked it is not denied before the run stops.
+    pub(super) fn stop_before_question(&mut self, call: CallId, moment: Moment) {
+        let is_active = self.session.as_ref().is_some_and(Session::is_active);
+        let stops = self.call(call).is_some_and(|call| self.stops_before(call));
+        let is_ending = self.session.as_ref().and_then(Session::run).is_some_and(|run| run.ending.is_some());
+        if is_active && stops && !is_ending {
+            self.stop_at(Some(call), None, moment);
+        }
+    }
+
     fn stop_at(&mut self, call: Option<CallId>, state: Option<RunState>, moment: Moment) {
         let cleared = !mutant!(BreakpointTwice);
         self.emit(Paused { cause: PauseCause::Breakpoint, freeze: false, call, state, cleared }, moment.now);
@@ -62,7 +82,11 @@ impl Machine {
     /// Whether the run is to stop before this call.
     pub(super) fn stops_before(&self, call: &Call) -> bool {
         let run = self.session.as_ref().and_then(Session::run);
-        let is_meant = |at: &Breakpoint| matches!(at, Breakpoint::BeforeTool(tool) if *tool == call.tool);
+        let is_meant = |at: &Breakpoint| match at {
+            Breakpoint::BeforeTool(tool) => *tool == call.tool,
+            Breakpoint::BeforeAny(tools) => tools.contains(&call.tool),
+            Breakpoint::OnState(_) => false,
+        };
         let is_passed = call.is_passed && !mutant!(BreakpointTwice) || mutant!(BreakpointPassed);
         !is_passed && run.is_some_and(|run| run.breakpoints.set.iter().any(is_meant))
     }

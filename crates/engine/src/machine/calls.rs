@@ -33,7 +33,10 @@ impl Machine {
         self.emit(checked, moment.now);
         match decision {
             Policy::Allow => {}
-            Policy::Ask => self.emit(CallAsked { call, fingerprint, question: reason }, moment.now),
+            Policy::Ask => {
+                self.emit(CallAsked { call, fingerprint, question: reason }, moment.now);
+                self.stop_before_question(call, moment);
+            }
             Policy::Deny => {
                 let output = Content::text(BodyKind::Output, &reason);
                 self.settle_call(call, ToolResult::new(CallOutcome::Denied, output), moment);

@@ -144,6 +144,14 @@ fn dollars(micro: u64) -> String {
     format!("{}.{:06}", micro / 1_000_000, micro % 1_000_000)
 }
 
+/// After an answer that does not fit the schema of the run.
+pub(super) fn misfits(why: &str) -> String {
+    format!(
+        "Note from limulus: your answer does not fit the JSON schema that this run's answer is to fit: {why}. Give the answer \
+         again: only the JSON value, with nothing before or behind it."
+    )
+}
+
 /// A call that a human did not allow.
 pub(super) fn denied(by: &str) -> String {
     format!("Not run: not allowed ({by}).")

@@ -53,8 +53,8 @@ impl Machine {
             Report::RequestOpened { effect } => self.request_opened(effect, moment),
             // The hot path: nothing can follow from a piece of text.
             Report::Streamed { effect, part } => return self.part_came(effect, part, moment),
-            Report::RequestEnded { effect, usage, stop_reason } => {
-                self.request_ended(effect, (usage, stop_reason), moment);
+            Report::RequestEnded { effect, usage, stop_reason, misfit } => {
+                self.request_ended(effect, (usage, stop_reason), misfit, moment);
                 self.finish_answered(moment);
             }
             Report::Compacted { effect, made } => self.compacted(effect, made, moment),
@@ -120,6 +120,7 @@ impl Machine {
             return self.emit(WaitEnded { on: WaitFor::Lane }, moment.now);
         }
         self.run_started(lane, settings, moment);
+        self.set_first_breakpoints(lane.run, moment);
     }
 
     /// The head of the queue has its slot: its run starts under these settings, whatever the configuration says later.

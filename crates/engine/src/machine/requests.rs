@@ -4,13 +4,14 @@ use super::Machine;
 use super::failover::{Pick, pick};
 use crate::body::{BodyKind, Content};
 use crate::event::{
-    BlockSigned, CallPartAdded, Failed, ImageMade, InterruptCause, MessageSealed, Next, ReasoningAdded, RequestOpened,
-    RequestSent, SealedCall, StopReason, StreamInterrupted, TextAdded, TextRetracted, Usage, WaitBegan, WaitFor,
+    BlockSigned, CallPartAdded, Failed, ImageMade, InterruptCause, MessageSealed, Next, Note, ReasoningAdded,
+    RequestOpened, RequestSent, SealedCall, StopReason, StreamInterrupted, TextAdded, TextRetracted, Usage, WaitBegan,
+    WaitFor,
 };
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, EffectId, EffectKind, Moment};
 use crate::input::Part;
-use crate::machine::model_notices::NOT_RUN;
+use crate::machine::model_notices::{NOT_RUN, misfits};
 use crate::mutant;
 use crate::settings::{Candidate, ResumeMode, ToolClass};
 use crate::state::{Blocks, PartialCall, Phase, PrepareStage, Run, Session, Stream, WrapUp};
@@ -148,6 +149,7 @@ impl Machine {
         &mut self,
         request: EffectId,
         (usage, stop_reason): (Usage, Option<StopReason>),
+        misfit: Option<String>,
         moment: Moment,
     ) {
         self.request_opened(request, moment);
@@ -169,13 +171,21 @@ impl Machine {
         let most = self.limits().continuations;
         let goes_on =
             stop_reason == Some(StopReason::Length) && !is_empty && run.is_some_and(|run| run.step.continued < most);
+        let is_first = run.is_some_and(|run| !run.has_misfit);
+        let misfit = misfit.filter(|_| stop_reason.is_none() && (is_first || mutant!(MisfitRepeated)));
         let next = match (stream.calls.is_empty(), self.steer_waits() || closes) {
             (false, _) => Next::Calls,
             (true, false) if goes_on => Next::Continue,
+            (true, false) if misfit.is_some() => Next::Steer,
             (true, false) => Next::Finish,
             (true, true) => Next::Steer,
         };
+        let asks_again = misfit.filter(|_| next == Next::Steer && !self.steer_waits() && !closes);
         self.seal(&stream, (usage, stop_reason), next, NOT_RUN, moment);
+        if let Some(why) = asks_again {
+            // In one batch with the message: a crash can neither lose the second try nor make a third one.
+            self.note(Note::Misfit, &misfits(&why), moment);
+        }
     }
 
     /// Makes a message of a stream. If the stream was interrupted, complete calls are answered and incomplete ones

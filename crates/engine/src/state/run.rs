@@ -54,6 +54,9 @@ pub struct Run {
     /// Whether it has asked for one, which it does once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_asked_title: bool,
+    /// Whether the model was told that its answer does not fit the schema, which happens once.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_misfit: bool,
     /// Set once its outcome is decided.
     pub ending: Option<Ending>,
     #[serde(flatten)]
@@ -379,6 +382,7 @@ impl Run {
             unended: vec![],
             title: None,
             has_asked_title: false,
+            has_misfit: false,
             ending: None,
             breakpoints: RunBreakpoints::default(),
             pause: None,

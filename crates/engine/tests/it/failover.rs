@@ -230,7 +230,7 @@ fn done(provider: Provider<'_>, crash_at: Option<usize>) -> (Vec<Act>, usize) {
             world.step(Report::RequestFailed { effect, failure });
         } else {
             world.step(Report::Streamed { effect, part: Part::Text("Done.".into()) });
-            world.step(Report::RequestEnded { effect, usage: Usage::default(), stop_reason: None });
+            world.step(Report::RequestEnded { effect, usage: Usage::default(), stop_reason: None, misfit: None });
         }
     }
     invariants::check(&world);

@@ -312,7 +312,7 @@ fn of_lifecycle() -> Vec<Event> {
     vec![
         EndingSet { outcome: Outcome::TimedOut, terminate: true, reset: false }.into(),
         Paused { cause: PauseCause::Interrupt, freeze: false, call: None, state: None, cleared: false }.into(),
-        BreakpointSet { run: run(), before_tool: Some("exec".to_owned()), on_state: None }.into(),
+        BreakpointSet { run: run(), before_tool: Some("exec".to_owned()), on_state: None, before_any: vec![] }.into(),
         Reset {}.into(),
         Resumed {}.into(),
         LifecycleChanged { failure, remedy, ..LifecycleChanged::by(cause, from, to) }.into(),

@@ -187,6 +187,18 @@ pub struct AgentParams {
     /// Whether every call that needs approval is approved automatically.
     #[serde(default)]
     pub allow: bool,
+    /// The classes (edit, exec) and names of tools before whose first call the run stops, each once. Such a message begins a
+    /// run of its own: without a mode it is a followup, and it can be no steer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stop_before: Vec<String>,
+    /// Whether the run only reads and answers with a plan: it has no tools that change anything. Such a message begins a run
+    /// of its own, as with `stopBefore`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub plan: bool,
+    /// The JSON schema (draft 2020-12, at most 64 KiB) that the answer is to fit. The model is told so, and once more if its
+    /// answer does not fit. Such a message begins a run of its own, as with `stopBefore`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<serde_json::Value>,
     /// The folder that the agent works in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,

@@ -237,7 +237,9 @@ fn order(job: &mut Job<'_>, candidate: u32, prompt: &Body, items: usize) -> Resu
     let continues = job.session.continues();
     let cache_key = cache_key(job.session);
     let address = settings.address(&candidate);
-    Ok(request::Order { candidate, address, refused: None, alone, system, messages, tools, continues, cache_key })
+    let has_schema = settings.output_schema.is_some().then(|| Arc::clone(&settings));
+    let refused = None;
+    Ok(request::Order { candidate, address, refused, alone, system, messages, tools, continues, cache_key, has_schema })
 }
 
 fn compaction(

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use engine::{
-    Candidate, Failure, FailureClass, Hash, LedgerInput, Report, Thinking, ThinkingLowered, Timestamp, ToolSpec,
+    Candidate, Failure, FailureClass, Hash, LedgerInput, Part, Report, Settings, Thinking, ThinkingLowered, Timestamp,
+    ToolSpec,
 };
 use futures_util::FutureExt as _;
 use models::{Cached, Endpoint, Message, ModelEvent, Request};
@@ -34,11 +35,14 @@ pub(super) struct Order {
     pub(super) tools: Cached<Arc<[ToolSpec]>>,
     pub(super) continues: bool,
     pub(super) cache_key: Arc<str>,
+    /// The settings, if they have a schema that the answer is to fit.
+    pub(super) has_schema: Option<Arc<Settings>>,
 }
 
 pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporter) {
     let effect = reporter.effect();
-    let Order { candidate, address, refused, alone, system, messages, tools, continues, cache_key } = order;
+    let Order { candidate, address, refused, alone, system, messages, tools, continues, cache_key, has_schema } = order;
+    let mut answer = has_schema.map(Answer::to_fit);
     let (asked, since) = (candidate.clone(), shared.clock.now());
     // Every failure names its candidate, whatever its source.
     let named = |mut failure: Failure| {
@@ -60,12 +64,21 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
         for event in ready_now(first, &mut stream).await {
             let report = match event {
                 Ok(ModelEvent::Opened) => Report::RequestOpened { effect },
-                Ok(ModelEvent::Part(part)) => Report::Streamed { effect, part },
+                Ok(ModelEvent::Part(part)) => {
+                    if let Some(answer) = &mut answer {
+                        answer.add(&part);
+                    }
+                    Report::Streamed { effect, part }
+                }
                 Ok(ModelEvent::Ended { usage, stop_reason, .. }) => {
                     // Reported at once: the effect is stopped when its end is decided.
                     answered(&shared, asked, alone, since);
                     remember_level(&shared, lowered);
-                    return reporter.report(Report::RequestEnded { effect, usage, stop_reason }).await;
+                    let misfit = match answer {
+                        Some(answer) if !continues => answer.misfit().await,
+                        _ => None,
+                    };
+                    return reporter.report(Report::RequestEnded { effect, usage, stop_reason, misfit }).await;
                 }
                 Err(failure) => {
                     return reporter.report(Report::RequestFailed { effect, failure: named(failure) }).await;
@@ -76,6 +89,38 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
     }
     let failure = Failure::new(FailureClass::Network, "the response ended before its end mark");
     reporter.report(Report::RequestFailed { effect, failure: named(failure) }).await;
+}
+
+/// An answer that is to fit a schema.
+struct Answer {
+    settings: Arc<Settings>,
+    text: String,
+    has_calls: bool,
+}
+
+impl Answer {
+    fn to_fit(settings: Arc<Settings>) -> Self {
+        Self { settings, text: String::new(), has_calls: false }
+    }
+
+    fn add(&mut self, part: &Part) {
+        match part {
+            // More than that is no answer: it is not looked at any further.
+            Part::Text(text) if self.text.len() <= tools::STRUCTURED_BYTES => self.text += text,
+            Part::Call { .. } => self.has_calls = true,
+            _ => {}
+        }
+    }
+
+    /// Why it does not fit. A message with calls is no answer yet.
+    async fn misfit(self) -> Option<String> {
+        let Self { settings, text, has_calls } = self;
+        if has_calls {
+            return None;
+        }
+        let check = move || tools::structured(settings.output_schema.as_ref()?, &text).err();
+        tokio::task::spawn_blocking(check).await.expect("it neither panics nor is cancelled")
+    }
 }
 
 /// Where the request goes now. Credentials only go where they went when the run began: whoever changes an address in the

@@ -187,7 +187,11 @@ impl World {
             self.answered.push((candidate, since));
         }
         node.offer(Report::Streamed { effect, part: Part::Text("Done.".into()) }, moment, &self.recorded)?;
-        node.offer(Report::RequestEnded { effect, usage: Usage::default(), stop_reason: None }, moment, &self.recorded)
+        node.offer(
+            Report::RequestEnded { effect, usage: Usage::default(), stop_reason: None, misfit: None },
+            moment,
+            &self.recorded,
+        )
     }
 
     /// Acts like the runtime's `report`: it reports once, and notifies its session when the report is recorded.

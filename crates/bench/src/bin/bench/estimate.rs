@@ -174,6 +174,9 @@ fn settings(model: &str) -> Settings {
         compaction: Compaction::default(),
         titles: None,
         tools: [].into(),
+        stop_before: vec![],
+        plan: false,
+        output_schema: None,
         derived: engine::Derived::default(),
         budget: Budget::default(),
     }

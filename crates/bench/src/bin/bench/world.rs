@@ -208,7 +208,7 @@ impl World {
 
     fn end(&mut self, effect: EffectId) {
         let usage = Usage { input: 10, output: 20, ..Usage::default() };
-        self.offer(Report::RequestEnded { effect, usage, stop_reason: None });
+        self.offer(Report::RequestEnded { effect, usage, stop_reason: None, misfit: None });
     }
 
     fn plain_run(&mut self) {
@@ -411,6 +411,9 @@ pub(super) fn settings() -> Settings {
         exec: Policy::Allow,
         outside: Policy::Ask,
         budget: engine::Budget::default(),
+        stop_before: vec![],
+        plan: false,
+        output_schema: None,
         derived: engine::Derived::default(),
         history_turns: None,
         instructions: false,

@@ -76,6 +76,9 @@ payload! {
         before_tool: Option<String>,
         /// When it enters this state.
         on_state: Option<RunState>,
+        /// Before a call of any of these tools starts.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        before_any: Vec<String>,
     }
     /// The outcome of the run is decided; it ends when nothing of it runs any more.
     #[allow(missing_docs, reason = "the fields say it themselves")]

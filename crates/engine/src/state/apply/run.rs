@@ -143,9 +143,12 @@ impl Run {
     }
 
     pub(super) fn breakpoint_set(&mut self, e: &BreakpointSet) {
-        if e.before_tool.is_none() && e.on_state.is_none() {
+        if e.before_tool.is_none() && e.on_state.is_none() && e.before_any.is_empty() {
             self.breakpoints.set.clear();
         }
+        self.breakpoints
+            .set
+            .extend(Some(&e.before_any).filter(|any| !any.is_empty()).cloned().map(Breakpoint::BeforeAny));
         self.breakpoints.set.extend(e.before_tool.clone().map(Breakpoint::BeforeTool));
         self.breakpoints.set.extend(e.on_state.map(Breakpoint::OnState));
         // The run stops when it enters that state, not if it is in it already.
@@ -159,6 +162,7 @@ impl Run {
             let tool = self.step.calls.iter().find(|known| Some(known.id) == call).map(|call| call.tool.as_str());
             self.breakpoints.set.retain(|at| match at {
                 Breakpoint::BeforeTool(at) => Some(at.as_str()) != tool,
+                Breakpoint::BeforeAny(at) => !at.iter().any(|at| Some(at.as_str()) == tool),
                 Breakpoint::OnState(at) => Some(*at) != state,
             });
         }
@@ -284,6 +288,7 @@ impl Run {
             Note::WrapUp => self.budget.wrap_up = self.budget.wrap_up.max(WrapUp::Asked),
             Note::Closing => self.budget.wrap_up = WrapUp::Closing,
             Note::Raised => self.budget.wrap_up = WrapUp::Not,
+            Note::Misfit => self.has_misfit = true,
             Note::MemoryFlush => {}
         }
     }

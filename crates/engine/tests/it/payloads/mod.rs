@@ -90,6 +90,9 @@ fn accepted(message: MessageId) -> MessageAccepted {
         deadline_ms: Some(5),
         allow: true,
         compact: true,
+        stop_before: vec!["edit".into()],
+        plan: true,
+        output_schema: Some(Box::new(serde_json::json!({ "type": "object" }))),
     };
     MessageAccepted {
         message,
@@ -265,7 +268,13 @@ fn run_samples() -> Vec<Event> {
             verbose: true,
         }
         .into(),
-        BreakpointSet { run: RUN, before_tool: Some("exec".into()), on_state: Some(RunState::Retry) }.into(),
+        BreakpointSet {
+            run: RUN,
+            before_tool: Some("exec".into()),
+            on_state: Some(RunState::Retry),
+            before_any: vec!["edit".into()],
+        }
+        .into(),
         Reset {}.into(),
         Paused {
             cause: PauseCause::Breakpoint,

@@ -115,6 +115,7 @@ impl Check<'_> {
             "effect" => text.parse::<EffectId>().is_ok(),
             "hash" => text.parse::<Hash>().is_ok(),
             "item" => serde_json::from_value::<engine::Item>(value.clone()).is_ok(),
+            "json" => value.is_object() && self.with(place, serde_json::json!({ "any": [1] })).is_ok(),
             "bool" => value.is_boolean(),
             "number" => value.is_u64() && self.with(place, (-1).into()).is_err(),
             "time" => self.with(place, (-1).into()).is_ok() && self.with(place, "1".into()).is_err(),

@@ -187,6 +187,10 @@ fn set(world: &mut World, key: &str, value: &str) {
         "resume" => {
             world.settings.resume = if value == "continue" { ResumeMode::Continue } else { ResumeMode::Restart };
         }
+        "stop_before" => {
+            let group = |group: &str| group.split('+').map(str::to_owned).collect();
+            world.settings.stop_before = value.split_whitespace().map(group).collect();
+        }
         "recover" => world.settings.recover = word(value).expect("a way"),
         "deadline" => limits.deadline_ms = Some(number()),
         "stall" => limits.stall_ms = Some(number()),
@@ -408,7 +412,8 @@ fn report(world: &World, words: &Words) -> Option<Report> {
             let input = words.option("input").map_or(10, |input| input.parse().expect("a number"));
             let usage = Usage { input, output: 5, ..Usage::default() };
             let stop_reason = words.option("stop").map(|stop| serde_json::from_value(stop.into()).expect("a reason"));
-            Report::RequestEnded { effect: effect(&[EffectKind::Request]), usage, stop_reason }
+            let misfit = words.option("misfit").map(str::to_owned);
+            Report::RequestEnded { effect: effect(&[EffectKind::Request]), usage, stop_reason, misfit }
         }
         "fail" => Report::RequestFailed {
             effect: effect(&[EffectKind::Request, EffectKind::Prepare, EffectKind::Compact]),

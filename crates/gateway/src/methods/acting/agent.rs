@@ -8,7 +8,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use engine::tables::routing::OnlyIf;
 use engine::{
-    Acknowledgement, Attached, BodyKind, Command, Content, MessageId, Overrides, QueueSettings, Receipt, SenderOptions,
+    Acknowledgement, Attached, BodyKind, Command, Content, MessageId, Overrides, QueueMode, QueueSettings, Receipt,
+    SenderOptions,
 };
 use protocol::Response;
 use protocol::method::{Agent, AgentAnswer, AgentParams, Attachment};
@@ -98,7 +99,23 @@ async fn command(
         model: params.model,
         deadline_ms: params.timeout_ms,
         allow: params.allow,
+        stop_before: params.stop_before,
+        plan: params.plan,
+        output_schema: params.output_schema.map(Box::new),
     };
+    let mode = mode_of(params.mode, &overrides)?;
+    if let Some(why) = overrides.stop_before.iter().find_map(|name| tools::tools_of(name).err()) {
+        return Err(Error::invalid(
+            format!("`stopBefore`: {why}"),
+            "docs/scripting.md says what each class stops before",
+        ));
+    }
+    if let Some(schema) = overrides.output_schema.as_deref().cloned() {
+        // It may be long, and its patterns are compiled.
+        let checked = tokio::task::spawn_blocking(move || tools::check_schema(&schema)).await;
+        let checked = checked.unwrap_or_else(|error| Err(error.to_string()));
+        checked.map_err(|why| Error::invalid(format!("`outputSchema`: {why}"), "docs/scripting.md shows one"))?;
+    }
     let settings = service.runtime.resolver().settings(&key.agent, ModelPreferences::default(), &overrides).map_err(
         |failure| {
             if failure.code.as_deref() == Some(runtime::NO_SPACE) {
@@ -117,13 +134,30 @@ async fn command(
     Ok(Command::Message {
         message,
         content: Content::text(BodyKind::Message, &params.message),
-        mode: params.mode,
+        mode,
         queue: QueueSettings { message_interrupt: params.interrupt, ..queue },
         key: Some(params.idempotency_key),
         overrides,
         attachments,
         options,
     })
+}
+
+/// The mode of a message. What is asked of its run is asked of no other: such a message joins no run.
+fn mode_of(mode: Option<QueueMode>, overrides: &Overrides) -> Result<Option<QueueMode>, Error> {
+    let asks = [
+        ("stopBefore", !overrides.stop_before.is_empty()),
+        ("plan", overrides.plan),
+        ("outputSchema", overrides.output_schema.is_some()),
+    ];
+    let Some((name, _)) = asks.into_iter().find(|(_, asks)| *asks) else { return Ok(mode) };
+    match mode.unwrap_or(QueueMode::Followup) {
+        mode @ (QueueMode::Followup | QueueMode::Interrupt) => Ok(Some(mode)),
+        QueueMode::Steer | QueueMode::Collect | QueueMode::SteerBacklog => Err(Error::invalid(
+            format!("`{name}` is for a run of its own, and a message of this mode joins another"),
+            "send it as a followup or as an interrupt, or without a mode",
+        )),
+    }
 }
 
 /// Refuses a folder that a client names and that is not there: its name may be mistyped.

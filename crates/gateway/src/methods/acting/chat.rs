@@ -31,11 +31,14 @@ enum SlashCommand {
     Verbose,
     Status,
     Usage,
+    Diff,
+    Undo,
+    Exit,
     Help,
 }
 
 /// Each with what it does, in a few words. The rows without are other names of the ones above them.
-const COMMANDS: [(&str, SlashCommand, &str); 15] = [
+const COMMANDS: [(&str, SlashCommand, &str); 18] = [
     ("/new", SlashCommand::New, "begins a new conversation"),
     ("/reset", SlashCommand::New, ""),
     ("/clear", SlashCommand::New, ""),
@@ -50,6 +53,9 @@ const COMMANDS: [(&str, SlashCommand, &str); 15] = [
     ("/status", SlashCommand::Status, "shows what the session is doing"),
     ("/usage", SlashCommand::Usage, "shows its runs with their tokens and cost"),
     ("/cost", SlashCommand::Usage, ""),
+    ("/diff", SlashCommand::Diff, "shows what its last run changed in files"),
+    ("/undo", SlashCommand::Undo, "takes back what its last run changed in files"),
+    ("/exit", SlashCommand::Exit, "ends this client; a run goes on"),
     ("/help", SlashCommand::Help, "shows this list"),
 ];
 
@@ -122,9 +128,9 @@ fn list() -> String {
 }
 
 /// The session that the message was sent to.
-struct Chat<'a> {
-    caller: &'a Arc<Caller>,
-    key: &'a SessionKey,
+pub(super) struct Chat<'a> {
+    pub(super) caller: &'a Arc<Caller>,
+    pub(super) key: &'a SessionKey,
 }
 
 impl Chat<'_> {
@@ -141,6 +147,9 @@ impl Chat<'_> {
             SlashCommand::Verbose => self.verbose(rest).await,
             SlashCommand::Status => self.status().await,
             SlashCommand::Usage => self.usage().await,
+            SlashCommand::Diff => self.diff().await,
+            SlashCommand::Undo => self.undo().await,
+            SlashCommand::Exit => Ok("there is no chat to end here".to_owned()),
             SlashCommand::Help => Ok(list()),
         }
     }

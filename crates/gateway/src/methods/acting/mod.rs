@@ -5,6 +5,7 @@ mod agent;
 mod approvals;
 mod budget;
 mod chat;
+mod chat_files;
 mod cleanup;
 mod compact;
 mod delete;

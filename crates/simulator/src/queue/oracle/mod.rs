@@ -30,6 +30,8 @@ pub(super) struct Oracle {
     /// Whether the conversation must be reset when the run has ended.
     reset_due: bool,
     owned: bool,
+    /// Where each run is to stop because its message says so.
+    stop_before: Vec<Vec<String>>,
 }
 
 /// The consequences of one input.
@@ -41,7 +43,7 @@ pub(super) struct Led<'a> {
 }
 
 impl Oracle {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(stop_before: Vec<Vec<String>>) -> Self {
         Self {
             waits: Waits::default(),
             legs: Legs::default(),
@@ -50,6 +52,7 @@ impl Oracle {
             mode: None,
             reset_due: false,
             owned: false,
+            stop_before,
         }
     }
 
@@ -218,7 +221,7 @@ impl Oracle {
                 self.said.say(*message, false);
             }
         }
-        self.run = Some(CurrentRun::new(e.run, starting));
+        self.run = Some(CurrentRun::new(e.run, starting, self.stop_before.clone()));
         Ok(())
     }
 

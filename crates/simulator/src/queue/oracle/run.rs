@@ -2,8 +2,9 @@
 
 use engine::tables::transitions::RunState;
 use engine::{
-    Breakpoint, CallChecked, CallId, CallStarted, Effect, EndingCause, Event, FailureClass, Found, Limits, MessageId,
-    MessageSealed, Next, Outcome, PauseCause, Paused, Policy, QueueMode, RunId, StopReason, ToolClass, WaitFor,
+    Breakpoint, BreakpointSet, CallChecked, CallId, CallStarted, Effect, EndingCause, Event, FailureClass, Found,
+    Limits, MessageId, MessageSealed, Next, Note, Outcome, PauseCause, Paused, Policy, QueueMode, RunId, StopReason,
+    ToolClass, WaitFor,
 };
 
 use super::asked::{Asked, Offered};
@@ -81,16 +82,27 @@ pub(super) struct CurrentRun {
     calls: Vec<Call>,
     pause: Option<Pause>,
     begun: bool,
-    tools: Vec<String>,
-    states: Vec<RunState>,
+    /// Where it must stop, each once.
+    breakpoints: Vec<Breakpoint>,
+    /// The breakpoints that its settings name and that are not set yet.
+    due: Vec<Vec<String>>,
     /// Whether it has stopped in its current state, or got the breakpoint while it was in it already.
     stopped: bool,
     /// How often the answer of this step was continued.
     continued: u32,
+    misfit: Misfit,
+}
+
+/// Whether the model was told that its answer does not fit, which happens once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Misfit {
+    No,
+    Due,
+    Told,
 }
 
 impl CurrentRun {
-    pub(super) fn new(id: RunId, inputs: Vec<MessageId>) -> Self {
+    pub(super) fn new(id: RunId, inputs: Vec<MessageId>, due: Vec<Vec<String>>) -> Self {
         Self {
             id,
             inputs,
@@ -100,10 +112,11 @@ impl CurrentRun {
             calls: vec![],
             pause: None,
             begun: false,
-            tools: vec![],
-            states: vec![],
+            breakpoints: vec![],
+            due,
             stopped: false,
             continued: 0,
+            misfit: Misfit::No,
         }
     }
 
@@ -113,11 +126,16 @@ impl CurrentRun {
 
     /// Whether it must stop here; for `None`, whether it has no breakpoint.
     pub(super) fn stops_at(&self, at: Option<&Breakpoint>) -> bool {
-        match at {
-            Some(Breakpoint::BeforeTool(tool)) => self.tools.contains(tool),
-            Some(Breakpoint::OnState(state)) => self.states.contains(state),
-            None => self.tools.is_empty() && self.states.is_empty(),
-        }
+        at.map_or(self.breakpoints.is_empty(), |at| self.breakpoints.contains(at))
+    }
+
+    fn stops_on(&self, state: RunState) -> bool {
+        self.breakpoints.contains(&Breakpoint::OnState(state))
+    }
+
+    /// The breakpoint before calls of this tool.
+    fn stops_before(&self, tool: &str) -> Option<&Breakpoint> {
+        self.breakpoints.iter().find(|at| is_before(at, tool))
     }
 
     /// The breakpoint that stopped it, while it is paused there.
@@ -132,7 +150,7 @@ impl CurrentRun {
 
     /// Whether it is in a state in which it must stop, and did not.
     fn should_stop(&self) -> bool {
-        self.states.contains(&self.doing.state()) && !self.stopped
+        self.stops_on(self.doing.state()) && !self.stopped
     }
 
     /// Checks that it may leave its state: it must have stopped there if there is a breakpoint.
@@ -150,7 +168,18 @@ impl CurrentRun {
         if std::mem::take(&mut self.joined) && !matches!(event, Event::RequestSent(_)) {
             return Err(format!("{}: a steer has joined the run, and no request holds it", event.kind()));
         }
+        if !self.due.is_empty() && !matches!(event, Event::BreakpointSet(_) | Event::LifecycleChanged(_)) {
+            return Err(format!("{}: a breakpoint that its message asked for is not set", event.kind()));
+        }
+        let is_told = matches!(event, Event::Noted(e) if e.note == Note::Misfit);
+        if is_told != (self.misfit == Misfit::Due) {
+            return Err(format!(
+                "{}: a note about an answer that does not fit is lost, or has no reason",
+                event.kind()
+            ));
+        }
         match event {
+            Event::Noted(_) if is_told => self.misfit = Misfit::Told,
             Event::StepBegun(_) => (self.begun, self.continued) = (true, 0),
             Event::RequestSent(_) => self.sent(steers)?,
             Event::RequestOpened(_) => self.is(Doing::Streaming),
@@ -181,7 +210,10 @@ impl CurrentRun {
                 self.check_may_continue("a try was delayed")?;
                 self.is(Doing::Retrying);
             }
-            Event::BreakpointSet(e) => self.breakpoint(e.before_tool.as_ref(), e.on_state, asked)?,
+            Event::BreakpointSet(e) if e.before_any.is_empty() => {
+                self.breakpoint(e.before_tool.as_ref(), e.on_state, asked)?;
+            }
+            Event::BreakpointSet(e) => self.first_breakpoint(e)?,
             Event::Paused(e) => self.paused(e, asked)?,
             Event::Resumed(_) => self.resumed(asked)?,
             Event::EndingSet(e) => self.ending = Some(e.outcome),
@@ -213,6 +245,11 @@ impl CurrentRun {
             Next::Cut => return Ok(()),
             _ if !e.calls.is_empty() => Next::Calls,
             _ if steers => Next::Steer,
+            // It did not fit its schema: the note that says so is next.
+            _ if e.next == Next::Steer && e.stop_reason.is_none() && self.misfit == Misfit::No => {
+                self.misfit = Misfit::Due;
+                Next::Steer
+            }
             _ if e.stop_reason == Some(StopReason::Length) && self.continued < Limits::default().continuations => {
                 Next::Continue
             }
@@ -290,7 +327,7 @@ impl CurrentRun {
         match at {
             // It is running, and was only found again.
             At::Found => {}
-            At::Ready if self.tools.contains(&tool) && !passed => {
+            At::Ready if self.stops_before(&tool).is_some() && !passed => {
                 return Err(format!("{} starts, and the run should have stopped before it", e.call));
             }
             At::Ready if steers => return Err(format!("{} starts although a steer waits", e.call)),
@@ -319,16 +356,22 @@ impl CurrentRun {
         };
         same("the breakpoint", &is, at)?;
         match is {
-            Some(Breakpoint::BeforeTool(tool)) => self.tools.push(tool),
-            Some(Breakpoint::OnState(state)) => {
-                self.states.push(state);
-                self.stopped |= state == self.doing.state();
+            Some(at) => {
+                self.stopped |= at == Breakpoint::OnState(self.doing.state());
+                self.breakpoints.push(at);
             }
-            None => {
-                self.tools.clear();
-                self.states.clear();
-            }
+            None => self.breakpoints.clear(),
         }
+        Ok(())
+    }
+
+    /// A breakpoint that its message asked for.
+    fn first_breakpoint(&mut self, e: &BreakpointSet) -> Result<(), String> {
+        if self.due.is_empty() || e.before_tool.is_some() || e.on_state.is_some() {
+            return Err("a breakpoint was set that no message asked for".into());
+        }
+        same("the first breakpoint", &e.before_any, &self.due.remove(0))?;
+        self.breakpoints.push(Breakpoint::BeforeAny(e.before_any.clone()));
         Ok(())
     }
 
@@ -343,14 +386,9 @@ impl CurrentRun {
             // It stops once: the same event removes it.
             PauseCause::Breakpoint => !e.freeze && e.cleared && at.is_some(),
         };
-        match &at {
-            Some(Breakpoint::BeforeTool(tool)) => self.tools.retain(|at| at != tool),
-            Some(Breakpoint::OnState(state)) => {
-                self.states.retain(|at| at != state);
-                self.stopped = true;
-            }
-            None => {}
-        }
+        let tool = self.calls.iter().find(|call| Some(call.id) == e.call).map(|call| call.tool.as_str());
+        self.breakpoints.retain(|known| Some(known) != at.as_ref() && !tool.is_some_and(|tool| is_before(known, tool)));
+        self.stopped |= matches!(at, Some(Breakpoint::OnState(_)));
         self.pause = Some(Pause { freeze: e.freeze, before: e.call, at });
         if may { Ok(()) } else { Err(format!("{e:?}: it has no reason to be paused here")) }
     }
@@ -359,8 +397,9 @@ impl CurrentRun {
     fn breakpoint_of(&self, e: &Paused) -> Option<Breakpoint> {
         match (e.call, e.state) {
             (Some(id), None) => {
-                let call = self.calls.iter().find(|call| call.id == id && call.at == At::Ready && !call.passed)?;
-                self.tools.contains(&call.tool).then(|| Breakpoint::BeforeTool(call.tool.clone()))
+                let may_stop = |call: &&Call| matches!(call.at, At::Ready | At::Asked) && !call.passed;
+                let call = self.calls.iter().find(|call| call.id == id).filter(may_stop)?;
+                self.stops_before(&call.tool).cloned()
             }
             (None, Some(state)) => {
                 let is_there = state == self.doing.state() && self.doing != Doing::Sent && self.should_stop();
@@ -468,5 +507,14 @@ impl CurrentRun {
             };
         }
         same("how much is wanted", wanted, expected)
+    }
+}
+
+/// Whether this breakpoint stops a run before calls of this tool.
+fn is_before(at: &Breakpoint, tool: &str) -> bool {
+    match at {
+        Breakpoint::BeforeTool(of) => of == tool,
+        Breakpoint::BeforeAny(of) => of.iter().any(|of| of == tool),
+        Breakpoint::OnState(_) => false,
     }
 }

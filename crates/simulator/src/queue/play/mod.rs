@@ -115,15 +115,16 @@ impl World {
         let mut rng = Rng::new(seed, "queue");
         let queue = configured(&mut rng);
         let is_calm = rng.one_in(2);
+        let stop_before = if rng.one_in(4) { vec![vec!["exec".to_owned(), "read".to_owned()]] } else { vec![] };
         Self {
             rng,
             machine: Machine::new(),
-            oracle: Oracle::new(),
+            oracle: Oracle::new(stop_before.clone()),
             recent: vec![],
             older: seed.is_multiple_of(WHOLE_EVERY).then(Vec::new),
             between: None,
             effects: vec![],
-            settings: Arc::new(settings()),
+            settings: Arc::new(Settings { stop_before, ..settings() }),
             queue,
             is_calm,
             now: 0,

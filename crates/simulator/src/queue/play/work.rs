@@ -87,7 +87,8 @@ impl World {
             }
             _ if streams => {
                 let stop_reason = self.rng.of(&[None, None, Some(StopReason::Length), Some(StopReason::ContentFilter)]);
-                Report::RequestEnded { effect, usage: Usage::default(), stop_reason }
+                let misfit = self.rng.one_in(4).then(|| "it is no JSON".to_owned());
+                Report::RequestEnded { effect, usage: Usage::default(), stop_reason, misfit }
             }
             _ => Report::Streamed { effect, part: Part::Text("said ".into()) },
         }

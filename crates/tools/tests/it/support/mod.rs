@@ -50,6 +50,9 @@ impl World {
             executed_files: Policy::Ask,
             web_fetch: Policy::Deny,
             tools: tools::specs(),
+            stop_before: vec![],
+            plan: false,
+            output_schema: None,
             derived: engine::Derived::default(),
         };
         let context = Context {
