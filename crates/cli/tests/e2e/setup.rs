@@ -70,6 +70,18 @@ fn file(home: &Home) -> String {
 }
 
 #[test]
+fn r24_setup_changes_the_file_that_the_model_came_from() {
+    let ollama = Ollama::start();
+    let home = Home::new().with("OLLAMA_HOST", &ollama.address.to_string());
+    let own = home.user().join(".config/limulus/config.toml");
+    fs::create_dir_all(own.parent().unwrap()).unwrap();
+    fs::write(&own, "[agents.main]\nmodel = \"acme/other\"\n").unwrap();
+    let refused = home.run(&["setup", "--yes"]).expect_code(3).verdict();
+    assert!(refused.contains(&format!("{} has another model already", own.display())), "{refused}");
+    assert!(!home.path().join("config.toml").exists());
+}
+
+#[test]
 fn r50_r61_the_key_of_a_variable_is_tried_and_written_by_its_name() {
     let server = ModelServer::start().unwrap();
     let home = with_key(alone(), &server.base_url());
