@@ -266,11 +266,33 @@ impl ConfigError {
                 "give each profile of a provider a name of its own, such as name = \"work\"".to_owned()
             }
             Self::StopBefore { .. } => "name classes or tools, separated by commas: edit,exec".to_owned(),
+            Self::NotAModel { .. } | Self::AmbiguousModel { .. } | Self::UnknownProvider { .. } => self.hint_on_models(),
+            Self::UnknownProfile { provider, profile } => {
+                format!("add it as name = \"{profile}\" under [[providers.{provider}.profiles]], or start a new run")
+            }
+            Self::Key { .. } | Self::Header { .. } => "fix that; the file is read again for each request".to_owned(),
+            Self::OwnWorkspace { agent, .. } | Self::RelativeWorkspace { agent, .. } => {
+                format!("set agents.{agent}.workspace to an absolute path, or send the message with its folder")
+            }
+            Self::RelativeFlag { path, .. } => {
+                format!("give an absolute path, such as --workspace '{}'", path.display())
+            }
+            Self::NoWorkspace { path } if path.exists() => "it is a file; name a folder".to_owned(),
+            Self::NoWorkspace { path } => format!("create it (mkdir -p '{}'), or name another folder", path.display()),
+            Self::NoCurrentFolder => "change to a folder that exists, or name one with --workspace".to_owned(),
+            Self::NoUserFolder => "set HOME, or LIMULUS_HOME and absolute paths".to_owned(),
+        }
+    }
+
+    /// What to do about the name of a model.
+    fn hint_on_models(&self) -> String {
+        match self {
             Self::NotAModel { nearest, .. } if !nearest.is_empty() => {
                 format!("write PROVIDER/MODEL; near it are {}", nearest.join(", "))
             }
             Self::NotAModel { .. } => {
-                "write PROVIDER/MODEL, such as offline/offline; `limulus models list --search TEXT` finds some".to_owned()
+                "write PROVIDER/MODEL, such as offline/offline; `limulus models list --search TEXT` finds some"
+                    .to_owned()
             }
             Self::AmbiguousModel { candidates, .. } => format!("name one of them: {}", candidates.join(", ")),
             Self::UnknownProvider { provider, known, .. } => match provider_preset(provider) {
@@ -290,20 +312,7 @@ impl ConfigError {
                     ),
                 },
             },
-            Self::UnknownProfile { provider, profile } => {
-                format!("add it as name = \"{profile}\" under [[providers.{provider}.profiles]], or start a new run")
-            }
-            Self::Key { .. } | Self::Header { .. } => "fix that; the file is read again for each request".to_owned(),
-            Self::OwnWorkspace { agent, .. } | Self::RelativeWorkspace { agent, .. } => {
-                format!("set agents.{agent}.workspace to an absolute path, or send the message with its folder")
-            }
-            Self::RelativeFlag { path, .. } => {
-                format!("give an absolute path, such as --workspace '{}'", path.display())
-            }
-            Self::NoWorkspace { path } if path.exists() => "it is a file; name a folder".to_owned(),
-            Self::NoWorkspace { path } => format!("create it (mkdir -p '{}'), or name another folder", path.display()),
-            Self::NoCurrentFolder => "change to a folder that exists, or name one with --workspace".to_owned(),
-            Self::NoUserFolder => "set HOME, or LIMULUS_HOME and absolute paths".to_owned(),
+            _ => String::new(),
         }
     }
 }
