@@ -219,6 +219,27 @@ pub enum ConfigError {
     NoUserFolder,
 }
 
+/// What to do about a provider that is not available.
+fn unknown_provider(provider: &str, known: &[String]) -> String {
+    match provider_preset(provider) {
+        Some(ProviderPreset { key: Some(key), base_url: Some(_), .. }) => {
+            format!("set {key}, or let `limulus setup --provider {provider}` ask for a key")
+        }
+        Some(ProviderPreset { example: Some(example), .. }) => format!(
+            "let `limulus setup --provider {provider}` ask for its address, or add [providers.{provider}] with \
+                     base_url to config.toml, such as \"{example}\""
+        ),
+        _ => match nearest_provider(provider, known) {
+            Some(nearest) => format!("the nearest known provider is `{nearest}`"),
+            None => format!(
+                "add [providers.{}] with api and base_url to config.toml; there are: {}",
+                without_keys(provider),
+                known.join(", ")
+            ),
+        },
+    }
+}
+
 impl ConfigError {
     /// What the user can do.
     pub fn hint(&self) -> String {
@@ -273,23 +294,7 @@ impl ConfigError {
                 "write PROVIDER/MODEL, such as offline/offline; `limulus models list --search TEXT` finds some".to_owned()
             }
             Self::AmbiguousModel { candidates, .. } => format!("name one of them: {}", candidates.join(", ")),
-            Self::UnknownProvider { provider, known, .. } => match provider_preset(provider) {
-                Some(ProviderPreset { key: Some(key), base_url: Some(_), .. }) => {
-                    format!("set {key}, or let `limulus setup --provider {provider}` ask for a key")
-                }
-                Some(ProviderPreset { example: Some(example), .. }) => format!(
-                    "let `limulus setup --provider {provider}` ask for its address, or add [providers.{provider}] with \
-                     base_url to config.toml, such as \"{example}\""
-                ),
-                _ => match nearest_provider(provider, known) {
-                    Some(nearest) => format!("the nearest known provider is `{nearest}`"),
-                    None => format!(
-                        "add [providers.{}] with api and base_url to config.toml; there are: {}",
-                        without_keys(provider),
-                        known.join(", ")
-                    ),
-                },
-            },
+            Self::UnknownProvider { provider, known, .. } => unknown_provider(provider, known),
             Self::UnknownProfile { provider, profile } => {
                 format!("add it as name = \"{profile}\" under [[providers.{provider}.profiles]], or start a new run")
             }
