@@ -236,17 +236,22 @@ impl Config {
         wrong
     }
 
-    /// The endpoint and key of a request now. `profile` is that of the candidate; none = without a key. Blocks while a command
-    /// prints the key: no task calls it.
-    pub fn endpoint(&self, provider: &str, profile: Option<&str>) -> Result<Endpoint, ConfigError> {
+    /// Where a provider is served, without its key and headers. Nothing is read.
+    pub(super) fn place(&self, provider: &str) -> Result<Endpoint, ConfigError> {
         let route = self.route(provider).ok_or_else(|| ConfigError::UnknownProvider {
             model: provider.to_owned(),
             provider: provider.to_owned(),
             known: self.providers(),
         })?;
         let api = Api::from_name(route.api).expect("the declarations accept no other");
-        let mut endpoint = Endpoint::new(api, route.base_url, None);
-        if let Some(profile) = profile {
+        Ok(Endpoint::new(api, route.base_url, None))
+    }
+
+    /// The endpoint and key of a request now. `profile` is that of the candidate; none = without a key. Blocks while a command
+    /// prints the key: no task calls it.
+    pub fn endpoint(&self, provider: &str, profile: Option<&str>) -> Result<Endpoint, ConfigError> {
+        let mut endpoint = self.place(provider)?;
+        if let Some((profile, route)) = profile.zip(self.route(provider)) {
             let credential = credential(provider, &route, profile)?;
             endpoint.login = self.login(provider, profile, credential)?;
             endpoint.key = self.key(provider, profile, credential)?;

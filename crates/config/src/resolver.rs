@@ -173,7 +173,7 @@ impl Resolver for ConfigResolver {
     }
 
     fn address(&self, candidate: &Candidate) -> Result<Endpoint, Failure> {
-        let endpoint = self.current().config.endpoint(&candidate.provider, None);
+        let endpoint = self.current().config.place(&candidate.provider);
         endpoint.map_err(|error| refused(&error, FailureClass::Auth))
     }
 
