@@ -57,9 +57,7 @@ pub(crate) fn instead_of(word: &str, rest: &[&str]) -> (String, bool) {
     if let Some((_, instead)) = COMMANDS.iter().find(|(names, _)| names.contains(&word)) {
         return ((*instead).to_owned(), true);
     }
-    let instead = if word.starts_with('/') {
-        format!("a chat command stands behind `agent`: limulus agent {word}")
-    } else if !rest.is_empty() && rest.iter().all(|word| !word.starts_with('-')) {
+    let instead = if !rest.is_empty() && rest.iter().all(|word| !word.starts_with('-')) {
         format!("a message has quotes: limulus \"{word} {}\"", rest.join(" "))
     } else {
         "a message of one word stands behind `agent`: limulus agent TEXT; a longer one has quotes: limulus \"TEXT\""

@@ -255,6 +255,8 @@ impl Config {
             let credential = credential(provider, &route, profile)?;
             endpoint.login = self.login(provider, profile, credential)?;
             endpoint.key = self.key(provider, profile, credential)?;
+            let source = credential.source();
+            endpoint.key_source = source.is_reference().then(|| source.shown());
         }
         if let Some(configured) = self.values.providers.get(provider) {
             endpoint.proxy.clone_from(&configured.proxy);

@@ -693,7 +693,14 @@ fn an_unusable_agent_or_model_is_reported_before_a_run_starts() {
         "main",
         Some("acne/x"),
         "the model `acne/x` names the provider `acne`, which is not configured",
-        "add [providers.acne] with api and base_url to config.toml; there are: acme, offline, ollama, vllm, \
+        "the nearest known provider is `acme`",
+    );
+    check(
+        ACME,
+        "main",
+        Some("elsewhere/x"),
+        "the model `elsewhere/x` names the provider `elsewhere`, which is not configured",
+        "add [providers.elsewhere] with api and base_url to config.toml; there are: acme, offline, ollama, vllm, \
          lmstudio, llamacpp",
     );
     check(

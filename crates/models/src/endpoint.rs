@@ -81,6 +81,8 @@ pub struct Endpoint {
     pub base_url: String,
     /// The key, if the server wants one.
     pub key: Option<Secret>,
+    /// Where that key is, such as `env:NAME`, for messages; none if it is in the configuration itself.
+    pub key_source: Option<String>,
     /// Additional headers, name and value. They may contain secrets.
     pub headers: Vec<(String, Secret)>,
     /// The address of an HTTP proxy; none means that the environment decides (`HTTPS_PROXY`, `NO_PROXY`).
@@ -97,7 +99,8 @@ impl Endpoint {
 
     /// An endpoint without headers of its own.
     pub fn new(api: Api, base_url: impl Into<String>, key: Option<Secret>) -> Self {
-        Self { api, base_url: base_url.into(), key, headers: vec![], proxy: None, login: None }
+        let base_url = base_url.into();
+        Self { api, base_url, key, key_source: None, headers: vec![], proxy: None, login: None }
     }
 
     /// Identifies the hosts that receive what is sent: that of the API, the proxy, and the token server. Paths on them do

@@ -133,16 +133,17 @@ impl Subject {
     /// One line on what to do.
     fn remedy(&self, class: FailureClass) -> String {
         let Candidate { provider, model, .. } = &self.candidate;
-        let profile = match &self.candidate.profile {
-            Some(profile) => format!("profile `{profile}` in [[providers.{provider}.profiles]]"),
-            None => format!("a profile in [[providers.{provider}.profiles]]"),
+        let profile = match (&self.candidate.profile, &self.endpoint.key_source) {
+            (Some(profile), Some(source)) => format!("profile `{profile}` of {provider}, which is {source}"),
+            (Some(profile), None) => format!("profile `{profile}` in [[providers.{provider}.profiles]]"),
+            (None, _) => format!("a profile in [[providers.{provider}.profiles]]"),
         };
         match class {
             FailureClass::Auth if let Some(login) = &self.endpoint.login => login.remedy_of_token(),
             FailureClass::AuthPermanent if let Some(login) = &self.endpoint.login => login.remedy(),
             FailureClass::Auth if self.endpoint.key.is_none() => format!("No key was sent: give {profile} one."),
             FailureClass::Auth => format!("Check the key of {profile}."),
-            FailureClass::AuthPermanent => format!("The key of {profile} is not allowed to do this: use another one."),
+            FailureClass::AuthPermanent => format!("Not allowed with the key of {profile}: use another one."),
             FailureClass::Billing => {
                 "Add credit or raise the limit at the provider, or use another profile or model.".to_owned()
             }

@@ -119,7 +119,7 @@ fn given(mistake: &Mistake) -> String {
             Variable(_, "sk-of-a-first-day-4711") => continue,
             Variable(name, value) => format!("`{name}={}`", value.replace('\n', "\\n")),
             File(name, _) => format!("`{name}` is a file."),
-            Config(text) => format!("`config.toml`:\n\n```toml\n{text}```"),
+            Config(text) => format!("`config.toml`:\n\n```text\n{text}```"),
             NoText => "`config.toml` holds bytes that are not UTF-8.".to_owned(),
             FolderAsConfig => "`config.toml` is a folder.".to_owned(),
             FileAsHome => "`LIMULUS_HOME` is a file.".to_owned(),

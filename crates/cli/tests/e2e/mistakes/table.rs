@@ -75,7 +75,6 @@ pub(super) const SECTIONS: &[(&str, &[Mistake])] = &[
             row("A flag of another tool", &[], &["agent", "--thinking", "high", HI], 2, &["/think"]),
             row("No questions, as another tool calls it", &[], &["--dangerously-skip-permissions", HI], 2, &["--yes"]),
             row("A chat command that does not exist", &[], &["/stat please"], 2, &["/status"]),
-            row("A chat command as a word", &[], &["/status"], 2, &["limulus agent /status"]),
             row("Completions for a shell that does not exist", &[], &["completions", "basch"], 2, &["bash"]),
         ],
     ),
@@ -83,14 +82,20 @@ pub(super) const SECTIONS: &[(&str, &[Mistake])] = &[
         "Models and keys",
         &[
             row("A model that is none", &[], &["--model", "gpt-99", HI], 78, &["PROVIDER/MODEL"]),
-            row("A provider that does not exist", &[], &["--model", "opnai/gpt-5.4-mini", HI], 78, &["not configured"]),
+            row(
+                "A provider that does not exist",
+                &[],
+                &["--model", "opnai/gpt-5.4-mini", HI],
+                78,
+                &["the nearest known provider is `openai`"],
+            ),
             row("No key", &[], &["--model", "openai/gpt-5.4-mini", HI], 78, &["OPENAI_API_KEY"]),
             row(
                 "A key with a line break in it",
                 &[Variable("OPENAI_API_KEY", "sk-of-a-\nfirst-day")],
                 &["--model", "openai/gpt-5.4-mini", HI],
                 1,
-                &["cannot be sent"],
+                &["env:OPENAI_API_KEY"],
             ),
             row(
                 "A key that is empty",
@@ -104,14 +109,14 @@ pub(super) const SECTIONS: &[(&str, &[Mistake])] = &[
                 &[Config("[providers.openai]\nkey = \"sk-of-a-first-day-4711\"\n")],
                 &["--model", "openai/gpt-5.4-mini", HI],
                 78,
-                &["unknown key"],
+                &["unknown key", "[[providers.openai.profiles]]", "limulus setup"],
             ),
             row(
                 "A wrong key",
                 &[KEY, Answers(401, "Incorrect API key provided")],
                 &[HI],
                 1,
-                &["401", "the key of profile"],
+                &["401", "env:ACME_API_KEY"],
             ),
             row(
                 "A model that the provider does not have",
