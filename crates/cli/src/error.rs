@@ -29,7 +29,7 @@ pub(crate) enum Exit {
     /// The run stopped where its message says, and waits.
     Paused = 6,
     /// The run completed, but its answer does not fit the schema that was asked for.
-    Misfit = 7,
+    SchemaMismatch = 7,
     /// A budget is used up and nobody is there to raise it; the run waits (`EX_UNAVAILABLE`).
     Budget = 69,
     /// The journal is corrupt (`EX_DATAERR`).
@@ -58,7 +58,7 @@ impl Exit {
         Self::NotFound,
         Self::Incomplete,
         Self::Paused,
-        Self::Misfit,
+        Self::SchemaMismatch,
         Self::Budget,
         Self::Damaged,
         Self::Bug,
@@ -89,8 +89,8 @@ impl Exit {
                 "paused",
                 "the run stopped before a call, as `--stop-before` says; it waits until `limulus runs resume` resumes it",
             ),
-            Self::Misfit => (
-                "misfit",
+            Self::SchemaMismatch => (
+                "schema_mismatch",
                 "the run completed, but its answer does not fit the schema of `--output-schema`, also at the second try",
             ),
             Self::Budget => ("budget", "a budget is used up and nobody is there to raise it; the run waits"),
@@ -152,7 +152,7 @@ pub(crate) enum CliError {
     /// The command was carried out and failed.
     #[error("{what}")]
     Failed {
-        /// RunFailed, Incomplete, Paused, Misfit, Budget, Damaged, Store, TimedOut, Aborted or Stopped.
+        /// RunFailed, Incomplete, Paused, SchemaMismatch, Budget, Damaged, Store, TimedOut, Aborted or Stopped.
         exit: Exit,
         what: String,
         hint: String,
@@ -303,7 +303,7 @@ impl From<ErrorShape> for CliError {
             Exit::RunFailed
             | Exit::Incomplete
             | Exit::Paused
-            | Exit::Misfit
+            | Exit::SchemaMismatch
             | Exit::Budget
             | Exit::Damaged
             | Exit::Store

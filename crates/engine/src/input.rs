@@ -421,7 +421,7 @@ pub enum Report {
         /// Why it ended early; none = the model was done.
         stop_reason: Option<StopReason>,
         /// Why the answer does not fit the schema of the run; none = it does, or there is no schema.
-        misfit: Option<String>,
+        schema_mismatch: Option<String>,
     },
     /// A compaction is complete.
     #[allow(missing_docs, reason = "the fields say it themselves")]

@@ -80,7 +80,7 @@ mutants! {
     /// The breakpoints that a message asks for are not set when its run starts.
     BreakpointOfMessageLost = "queue_breakpoint_of_message_lost";
     /// A model is asked again and again for an answer that fits the schema.
-    MisfitRepeated = "queue_misfit_repeated";
+    SchemaMismatchRepeated = "queue_schema_mismatch_repeated";
     /// A breakpoint does not pause a run.
     BreakpointPassed = "queue_breakpoint_passed";
     /// A breakpoint that has stopped a run stops it again.

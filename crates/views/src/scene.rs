@@ -127,7 +127,7 @@ impl Scene {
     pub fn end_stream(&mut self) {
         let effect = self.effect(EffectKind::Request);
         let usage = Usage { input: 100, output: 20, ..Usage::default() };
-        self.offer(Report::RequestEnded { effect, usage, stop_reason: None, misfit: None });
+        self.offer(Report::RequestEnded { effect, usage, stop_reason: None, schema_mismatch: None });
     }
 
     /// Ends the request in progress with this failure.

@@ -43,7 +43,7 @@ impl Wanted {
             Some(schema) if completed.is_ok() => Some(task::structured(schema, &end.text).await),
             _ => None,
         };
-        let (structured, misfit) = match value {
+        let (structured, schema_mismatch) = match value {
             Some(Ok(value)) => (Some(value), Ok(())),
             Some(Err(error)) => (None, Err(error)),
             None => (None, Ok(())),
@@ -51,7 +51,8 @@ impl Wanted {
         let text = structured.as_ref().map_or_else(|| end.text.clone(), Value::to_string);
         let shown = self.show(follower, end, structured.as_ref());
         // What became of the run says more than what became of the file.
-        let exit = completed.and(misfit).and_then(|()| undenied(run, follower)).and(shown).and(self.write(&text));
+        let exit =
+            completed.and(schema_mismatch).and_then(|()| undenied(run, follower)).and(shown).and(self.write(&text));
         if self.as_json {
             let client = follower.client().clone();
             let line = ResultLine::of_run(&client, (key, run), (end.outcome, &end.text), code(&exit)).await;

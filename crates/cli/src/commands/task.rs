@@ -62,7 +62,7 @@ pub(super) async fn structured(schema: &Value, text: &str) -> Result<Value, CliE
     let checking = tokio::task::spawn_blocking(move || tools::structured(&schema, &text));
     let checked = checking.await.unwrap_or_else(|error| Err(format!("it could not be checked: {error}")));
     checked.map_err(|why| CliError::Failed {
-        exit: Exit::Misfit,
+        exit: Exit::SchemaMismatch,
         what: format!("the answer does not fit the schema of --output-schema: {why}"),
         hint: "the answer is on stdout as it came; send another message, or use another model".into(),
     })

@@ -116,9 +116,9 @@ pub(crate) fn r61_an_answer_that_does_not_fit_is_asked_for_once_more() {
     assert_eq!((answer.out.as_str(), server.seen().len()), ("{\"a\":1}\n", 2));
     let told = home.run(&["sessions", "show"]).expect_code(0).out;
     assert!(told.contains("does not fit the JSON schema") && told.contains("not JSON"), "{told}");
-    let misfit = structured(&home, "say:nothing\nsay_again:{\"a\":\"x\"}", false).expect_code(7);
-    assert_eq!((misfit.out.as_str(), server.seen().len()), ("{\"a\":\"x\"}\n", 4), "no third try");
-    assert!(misfit.err.contains("does not fit the schema of --output-schema: /a"), "{}", misfit.err);
+    let schema_mismatch = structured(&home, "say:nothing\nsay_again:{\"a\":\"x\"}", false).expect_code(7);
+    assert_eq!((schema_mismatch.out.as_str(), server.seen().len()), ("{\"a\":\"x\"}\n", 4), "no third try");
+    assert!(schema_mismatch.err.contains("does not fit the schema of --output-schema: /a"), "{}", schema_mismatch.err);
     let lines = structured(&home, "say:nothing", true).expect_code(7).out;
     let result: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
     assert_eq!((&result["structured"], &result["exit"]), (&Value::Null, &json!(7)), "{result}");

@@ -381,7 +381,7 @@ pub enum Note {
     /// The budget was raised: the model is to continue.
     Raised,
     /// The answer does not fit the schema of the run: the model is to answer again.
-    Misfit,
+    SchemaMismatch,
 }
 
 /// A long result of a call, truncated to its beginning and its end.

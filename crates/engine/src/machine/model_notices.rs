@@ -145,7 +145,7 @@ fn dollars(micro: u64) -> String {
 }
 
 /// After an answer that does not fit the schema of the run.
-pub(super) fn misfits(why: &str) -> String {
+pub(super) fn mismatch_notice(why: &str) -> String {
     format!(
         "Note from limulus: your answer does not fit the JSON schema that this run's answer is to fit: {why}. Give the answer \
          again: only the JSON value, with nothing before or behind it."

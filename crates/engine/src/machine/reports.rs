@@ -53,8 +53,8 @@ impl Machine {
             Report::RequestOpened { effect } => self.request_opened(effect, moment),
             // The hot path: nothing can follow from a piece of text.
             Report::Streamed { effect, part } => return self.part_came(effect, part, moment),
-            Report::RequestEnded { effect, usage, stop_reason, misfit } => {
-                self.request_ended(effect, (usage, stop_reason), misfit, moment);
+            Report::RequestEnded { effect, usage, stop_reason, schema_mismatch } => {
+                self.request_ended(effect, (usage, stop_reason), schema_mismatch, moment);
                 self.finish_answered(moment);
             }
             Report::Compacted { effect, made } => self.compacted(effect, made, moment),

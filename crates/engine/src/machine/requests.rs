@@ -11,7 +11,7 @@ use crate::event::{
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{CallId, EffectId, EffectKind, Moment};
 use crate::input::Part;
-use crate::machine::model_notices::{NOT_RUN, misfits};
+use crate::machine::model_notices::{NOT_RUN, mismatch_notice};
 use crate::mutant;
 use crate::settings::{Candidate, ResumeMode, ToolClass};
 use crate::state::{Blocks, PartialCall, Phase, PrepareStage, Run, Session, Stream, WrapUp};
@@ -149,7 +149,7 @@ impl Machine {
         &mut self,
         request: EffectId,
         (usage, stop_reason): (Usage, Option<StopReason>),
-        misfit: Option<String>,
+        schema_mismatch: Option<String>,
         moment: Moment,
     ) {
         self.request_opened(request, moment);
@@ -171,20 +171,21 @@ impl Machine {
         let most = self.limits().continuations;
         let goes_on =
             stop_reason == Some(StopReason::Length) && !is_empty && run.is_some_and(|run| run.step.continued < most);
-        let is_first = run.is_some_and(|run| !run.has_misfit);
-        let misfit = misfit.filter(|_| stop_reason.is_none() && (is_first || mutant!(MisfitRepeated)));
+        let is_first = run.is_some_and(|run| !run.has_schema_mismatch);
+        let schema_mismatch =
+            schema_mismatch.filter(|_| stop_reason.is_none() && (is_first || mutant!(SchemaMismatchRepeated)));
         let next = match (stream.calls.is_empty(), self.steer_waits() || closes) {
             (false, _) => Next::Calls,
             (true, false) if goes_on => Next::Continue,
-            (true, false) if misfit.is_some() => Next::Steer,
+            (true, false) if schema_mismatch.is_some() => Next::Steer,
             (true, false) => Next::Finish,
             (true, true) => Next::Steer,
         };
-        let asks_again = misfit.filter(|_| next == Next::Steer && !self.steer_waits() && !closes);
+        let asks_again = schema_mismatch.filter(|_| next == Next::Steer && !self.steer_waits() && !closes);
         self.seal(&stream, (usage, stop_reason), next, NOT_RUN, moment);
         if let Some(why) = asks_again {
             // In one batch with the message: a crash can neither lose the second try nor make a third one.
-            self.note(Note::Misfit, &misfits(&why), moment);
+            self.note(Note::SchemaMismatch, &mismatch_notice(&why), moment);
         }
     }
 

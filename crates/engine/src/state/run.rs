@@ -56,7 +56,7 @@ pub struct Run {
     pub has_asked_title: bool,
     /// Whether the model was told that its answer does not fit the schema, which happens once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub has_misfit: bool,
+    pub has_schema_mismatch: bool,
     /// Set once its outcome is decided.
     pub ending: Option<Ending>,
     #[serde(flatten)]
@@ -382,7 +382,7 @@ impl Run {
             unended: vec![],
             title: None,
             has_asked_title: false,
-            has_misfit: false,
+            has_schema_mismatch: false,
             ending: None,
             breakpoints: RunBreakpoints::default(),
             pause: None,

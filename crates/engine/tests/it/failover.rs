@@ -230,7 +230,12 @@ fn done(provider: Provider<'_>, crash_at: Option<usize>) -> (Vec<Act>, usize) {
             world.step(Report::RequestFailed { effect, failure });
         } else {
             world.step(Report::Streamed { effect, part: Part::Text("Done.".into()) });
-            world.step(Report::RequestEnded { effect, usage: Usage::default(), stop_reason: None, misfit: None });
+            world.step(Report::RequestEnded {
+                effect,
+                usage: Usage::default(),
+                stop_reason: None,
+                schema_mismatch: None,
+            });
         }
     }
     invariants::check(&world);

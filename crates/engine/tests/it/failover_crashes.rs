@@ -87,7 +87,7 @@ fn next(world: &mut World, provider: &Provider) -> Option<Report> {
     let has_text = matches!(world.session().run().map(|run| &run.phase), Some(Phase::Streaming(_)));
     if failed >= provider.failures {
         return Some(if has_text {
-            Report::RequestEnded { effect, usage: Usage::default(), stop_reason: None, misfit: None }
+            Report::RequestEnded { effect, usage: Usage::default(), stop_reason: None, schema_mismatch: None }
         } else {
             said(effect, "Done.")
         });

@@ -164,7 +164,7 @@ impl Home {
             self.ledger.answered(&candidate, since, Timestamp(self.now));
         }
         world.step(Report::Streamed { effect, part: Part::Text("Done.".into()) });
-        world.step(Report::RequestEnded { effect, usage: Usage::default(), stop_reason: None, misfit: None });
+        world.step(Report::RequestEnded { effect, usage: Usage::default(), stop_reason: None, schema_mismatch: None });
         self.keep(&before);
     }
 

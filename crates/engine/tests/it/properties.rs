@@ -428,7 +428,7 @@ fn request_report(effect: EffectId, how: usize, class: usize) -> Report {
         2..=4 => {
             let usage = Usage { output: 3, ..Usage::default() };
             let stop_reason = [None, Some(StopReason::Length), Some(StopReason::ContentFilter)][class % 3];
-            return Report::RequestEnded { effect, usage, stop_reason, misfit: None };
+            return Report::RequestEnded { effect, usage, stop_reason, schema_mismatch: None };
         }
         5 => Part::Text("said ".into()),
         6 => Part::Reasoning("hm ".into()),
@@ -714,7 +714,7 @@ fn help(world: &mut World) {
     };
     if effect.kind == EffectKind::Request {
         world.step(Report::Streamed { effect, part: Part::Text("The end.".into()) });
-        world.step(Report::RequestEnded { effect, usage: Usage::default(), stop_reason: None, misfit: None });
+        world.step(Report::RequestEnded { effect, usage: Usage::default(), stop_reason: None, schema_mismatch: None });
     } else {
         let report = report(world, effect, 3, 1);
         world.step(report);

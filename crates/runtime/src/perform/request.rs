@@ -74,11 +74,11 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
                     // Reported at once: the effect is stopped when its end is decided.
                     answered(&shared, asked, alone, since);
                     remember_level(&shared, lowered);
-                    let misfit = match answer {
-                        Some(answer) if !continues => answer.misfit().await,
+                    let schema_mismatch = match answer {
+                        Some(answer) if !continues => answer.schema_mismatch().await,
                         _ => None,
                     };
-                    return reporter.report(Report::RequestEnded { effect, usage, stop_reason, misfit }).await;
+                    return reporter.report(Report::RequestEnded { effect, usage, stop_reason, schema_mismatch }).await;
                 }
                 Err(failure) => {
                     return reporter.report(Report::RequestFailed { effect, failure: named(failure) }).await;
@@ -113,7 +113,7 @@ impl Answer {
     }
 
     /// Why it does not fit. A message with calls is no answer yet.
-    async fn misfit(self) -> Option<String> {
+    async fn schema_mismatch(self) -> Option<String> {
         let Self { settings, text, has_calls } = self;
         if has_calls {
             return None;

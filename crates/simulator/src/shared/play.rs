@@ -188,7 +188,7 @@ impl World {
         }
         node.offer(Report::Streamed { effect, part: Part::Text("Done.".into()) }, moment, &self.recorded)?;
         node.offer(
-            Report::RequestEnded { effect, usage: Usage::default(), stop_reason: None, misfit: None },
+            Report::RequestEnded { effect, usage: Usage::default(), stop_reason: None, schema_mismatch: None },
             moment,
             &self.recorded,
         )

@@ -122,7 +122,7 @@ impl Model {
             let stop_reason = matches!(end, ReplyEnd::Cut(_)).then_some(StopReason::Length);
             let usage = Usage { input: items.len() as u64, output: pieces.len() as u64, ..Usage::default() };
             let mut reports = said(request, pieces);
-            reports.push_back(Report::RequestEnded { effect: request, usage, stop_reason, misfit: None });
+            reports.push_back(Report::RequestEnded { effect: request, usage, stop_reason, schema_mismatch: None });
             return Ok(Reply { reports, end });
         };
         let half = pieces.get(failure.after).and_then(|piece| cut(piece, failure.cut));

@@ -208,7 +208,7 @@ impl World {
 
     fn end(&mut self, effect: EffectId) {
         let usage = Usage { input: 10, output: 20, ..Usage::default() };
-        self.offer(Report::RequestEnded { effect, usage, stop_reason: None, misfit: None });
+        self.offer(Report::RequestEnded { effect, usage, stop_reason: None, schema_mismatch: None });
     }
 
     fn plain_run(&mut self) {

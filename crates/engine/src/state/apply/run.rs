@@ -288,7 +288,7 @@ impl Run {
             Note::WrapUp => self.budget.wrap_up = self.budget.wrap_up.max(WrapUp::Asked),
             Note::Closing => self.budget.wrap_up = WrapUp::Closing,
             Note::Raised => self.budget.wrap_up = WrapUp::Not,
-            Note::Misfit => self.has_misfit = true,
+            Note::SchemaMismatch => self.has_schema_mismatch = true,
             Note::MemoryFlush => {}
         }
     }

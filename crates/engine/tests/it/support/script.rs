@@ -412,8 +412,8 @@ fn report(world: &World, words: &Words) -> Option<Report> {
             let input = words.option("input").map_or(10, |input| input.parse().expect("a number"));
             let usage = Usage { input, output: 5, ..Usage::default() };
             let stop_reason = words.option("stop").map(|stop| serde_json::from_value(stop.into()).expect("a reason"));
-            let misfit = words.option("misfit").map(str::to_owned);
-            Report::RequestEnded { effect: effect(&[EffectKind::Request]), usage, stop_reason, misfit }
+            let schema_mismatch = words.option("schema_mismatch").map(str::to_owned);
+            Report::RequestEnded { effect: effect(&[EffectKind::Request]), usage, stop_reason, schema_mismatch }
         }
         "fail" => Report::RequestFailed {
             effect: effect(&[EffectKind::Request, EffectKind::Prepare, EffectKind::Compact]),

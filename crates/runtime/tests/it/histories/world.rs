@@ -312,7 +312,7 @@ impl<'a> World<'a> {
         let mut reports: VecDeque<Report> = parts.map(|part| Report::Streamed { effect, part }).collect();
         reports.push_back(match response.failure {
             Some(class) => Report::RequestFailed { effect, failure: Failure::new(class, "cut") },
-            None => Report::RequestEnded { effect, usage: Usage::default(), stop_reason: None, misfit: None },
+            None => Report::RequestEnded { effect, usage: Usage::default(), stop_reason: None, schema_mismatch: None },
         });
         reports
     }

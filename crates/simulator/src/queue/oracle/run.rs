@@ -90,12 +90,12 @@ pub(super) struct CurrentRun {
     stopped: bool,
     /// How often the answer of this step was continued.
     continued: u32,
-    misfit: Misfit,
+    schema_mismatch: SchemaMismatch,
 }
 
 /// Whether the model was told that its answer does not fit, which happens once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Misfit {
+enum SchemaMismatch {
     No,
     Due,
     Told,
@@ -116,7 +116,7 @@ impl CurrentRun {
             due,
             stopped: false,
             continued: 0,
-            misfit: Misfit::No,
+            schema_mismatch: SchemaMismatch::No,
         }
     }
 
@@ -171,15 +171,15 @@ impl CurrentRun {
         if !self.due.is_empty() && !matches!(event, Event::BreakpointSet(_) | Event::LifecycleChanged(_)) {
             return Err(format!("{}: a breakpoint that its message asked for is not set", event.kind()));
         }
-        let is_told = matches!(event, Event::Noted(e) if e.note == Note::Misfit);
-        if is_told != (self.misfit == Misfit::Due) {
+        let is_told = matches!(event, Event::Noted(e) if e.note == Note::SchemaMismatch);
+        if is_told != (self.schema_mismatch == SchemaMismatch::Due) {
             return Err(format!(
                 "{}: a note about an answer that does not fit is lost, or has no reason",
                 event.kind()
             ));
         }
         match event {
-            Event::Noted(_) if is_told => self.misfit = Misfit::Told,
+            Event::Noted(_) if is_told => self.schema_mismatch = SchemaMismatch::Told,
             Event::StepBegun(_) => (self.begun, self.continued) = (true, 0),
             Event::RequestSent(_) => self.sent(steers)?,
             Event::RequestOpened(_) => self.is(Doing::Streaming),
@@ -246,8 +246,8 @@ impl CurrentRun {
             _ if !e.calls.is_empty() => Next::Calls,
             _ if steers => Next::Steer,
             // It did not fit its schema: the note that says so is next.
-            _ if e.next == Next::Steer && e.stop_reason.is_none() && self.misfit == Misfit::No => {
-                self.misfit = Misfit::Due;
+            _ if e.next == Next::Steer && e.stop_reason.is_none() && self.schema_mismatch == SchemaMismatch::No => {
+                self.schema_mismatch = SchemaMismatch::Due;
                 Next::Steer
             }
             _ if e.stop_reason == Some(StopReason::Length) && self.continued < Limits::default().continuations => {

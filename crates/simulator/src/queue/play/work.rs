@@ -87,8 +87,8 @@ impl World {
             }
             _ if streams => {
                 let stop_reason = self.rng.of(&[None, None, Some(StopReason::Length), Some(StopReason::ContentFilter)]);
-                let misfit = self.rng.one_in(4).then(|| "it is no JSON".to_owned());
-                Report::RequestEnded { effect, usage: Usage::default(), stop_reason, misfit }
+                let schema_mismatch = self.rng.one_in(4).then(|| "it is no JSON".to_owned());
+                Report::RequestEnded { effect, usage: Usage::default(), stop_reason, schema_mismatch }
             }
             _ => Report::Streamed { effect, part: Part::Text("said ".into()) },
         }
