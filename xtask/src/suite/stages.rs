@@ -106,8 +106,22 @@ pub(crate) const STAGES: &[Stage] = &[
         name: "third-parties",
         about: "official clients and model servers judge the adapters",
         cores: Cores::One,
-        // Only the programs with such tests run.
-        action: Action::CargoTest(&["--no-fail-fast", "--test", "it", "third_party_"]),
+        // The same programs as those of `tests`: if Cargo is to build fewer, it counts some crates that all share as others, and
+        // compiles half of the workspace once more.
+        action: Action::CargoTest(&[
+            "--no-fail-fast",
+            "--lib",
+            "--bins",
+            "--test",
+            "it",
+            "--test",
+            "disk",
+            "--test",
+            "faults",
+            "--test",
+            "slice",
+            "third_party_",
+        ]),
     },
     Stage {
         name: "kills",

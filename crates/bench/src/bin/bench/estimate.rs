@@ -36,10 +36,14 @@ type Text = fn() -> String;
 
 /// The name of the row of each kind of text, and where such text comes from.
 const KINDS: &[(&str, Text)] = &[
-    ("tokens estimated, English prose, all families: off by", || include_str!("../../../../../README.md").to_owned()),
+    ("tokens estimated, English prose, all families: off by", || {
+        include_str!("../../../../../ARCHITECTURE.md").to_owned()
+    }),
     ("the same, code", || include_str!("../../../../engine/src/state/transcript.rs").to_owned()),
     ("the same, JSON", || include_str!("../../../../../docs/protocol.schema.json").to_owned()),
-    ("the same, Chinese", || include_str!("../../../../../README.zh-CN.md").to_owned()),
+    ("the same, Chinese", || {
+        [include_str!("../../../../../README.zh-CN.md"), include_str!("../../../../cli/locales/zh-CN.ftl")].concat()
+    }),
     ("the same, numbers", numbers),
 ];
 
