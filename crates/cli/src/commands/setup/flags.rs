@@ -99,9 +99,14 @@ fn usage(what: &str, hint: &str) -> CliError {
 fn unknown(name: &str, may_be: &[&str]) -> CliError {
     let all: Vec<&str> = models::provider_presets().iter().map(|preset| preset.name.as_str()).collect();
     if may_be.is_empty() {
+        let slips = |known: &&&str| strsim::osa_distance(name, known) <= 2;
+        let nearest = all.iter().find(slips).map(|known| format!("the nearest is `{known}`; ")).unwrap_or_default();
         return CliError::not_found(
             format!("no provider is called `{name}`"),
-            format!("there are {}; `custom` with --url is any other with an OpenAI-compatible address", all.join(", ")),
+            format!(
+                "{nearest}there are {}; `custom` with --url is any other with an OpenAI-compatible address",
+                all.join(", ")
+            ),
         );
     }
     CliError::not_found(

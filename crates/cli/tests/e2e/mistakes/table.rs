@@ -89,6 +89,13 @@ pub(super) const SECTIONS: &[(&str, &[Mistake])] = &[
                 78,
                 &["the nearest known provider is `openai`"],
             ),
+            row(
+                "A provider that is misspelled for `setup`",
+                &[],
+                &["setup", "--provider", "deepsek", "--key-env", "DEEPSEEK_API_KEY", "--yes"],
+                4,
+                &["the nearest is `deepseek`"],
+            ),
             row("No key", &[], &["--model", "openai/gpt-5.4-mini", HI], 78, &["OPENAI_API_KEY"]),
             row(
                 "A key with a line break in it",
