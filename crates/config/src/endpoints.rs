@@ -236,6 +236,15 @@ impl Config {
         wrong
     }
 
+    /// Whether a key or a header of a provider is printed by a command.
+    pub(super) fn runs_command_for(&self, provider: &str) -> bool {
+        let headers =
+            self.values.providers.get(provider).into_iter().flat_map(|configured| configured.headers.values());
+        let route = self.route(provider);
+        let keys = route.iter().flat_map(|route| &route.profiles).map(|(_, credential)| credential.source());
+        headers.chain(keys).any(|source| matches!(source, KeySource::Command(_)))
+    }
+
     /// Where a provider is served, without its key and headers. Nothing is read.
     pub(super) fn place(&self, provider: &str) -> Result<Endpoint, ConfigError> {
         let route = self.route(provider).ok_or_else(|| ConfigError::UnknownProvider {

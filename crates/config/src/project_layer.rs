@@ -11,6 +11,7 @@ use super::concealed::shown_path;
 use super::error::{ConfigError, ValueOrigin};
 use super::layers::Layers;
 use super::places::{self, ProjectFile};
+use super::settings;
 use super::stricter::{self, rule};
 use super::{Config, Values};
 
@@ -57,7 +58,11 @@ impl ProjectLayer {
     /// The values that these layers get from the project: path, value and place.
     pub(super) fn restrictions(&self, own: &Layers) -> Vec<(Vec<String>, Value, ValueOrigin)> {
         let mut restrictions: Vec<(Vec<String>, Value, ValueOrigin)> = vec![];
-        for (path, value, origin) in self.files.iter().flat_map(Layers::values) {
+        // First the policy that others without a value of their own have: they are compared with it as it is restricted.
+        let exec = settings::example(stricter::EXEC);
+        let (policy, others): (Vec<_>, Vec<_>) =
+            self.files.iter().flat_map(Layers::values).partition(|(path, ..)| *path == exec);
+        for (path, value, origin) in policy.into_iter().chain(others) {
             let Some(rule) = rule(path) else { continue };
             // What was typed for this process is stronger than the project.
             if own.origin(path).is_some_and(|origin| matches!(origin, ValueOrigin::Variable { .. })) {
@@ -68,7 +73,10 @@ impl ProjectLayer {
             let merged = match now {
                 Some(now) => rule.stricter(now, value),
                 // The same policy as that of commands is a restriction too: it stays if theirs does not.
-                None => match stricter::unset(rule, |key| own.value(key)) {
+                None => match stricter::unset(rule, |key| {
+                    let restricted = restrictions.iter().find(|(known, ..)| known == key);
+                    restricted.map(|(_, value, _)| value).or_else(|| own.value(key))
+                }) {
                     Some(now) if rule.stricter(value, now).is_some() => None,
                     _ => Some(value.clone()),
                 },

@@ -172,6 +172,10 @@ impl Resolver for ConfigResolver {
         Ok(endpoint)
     }
 
+    fn may_block(&self, candidate: &Candidate) -> bool {
+        self.current().config.runs_command_for(&candidate.provider)
+    }
+
     fn address(&self, candidate: &Candidate) -> Result<Endpoint, Failure> {
         let endpoint = self.current().config.place(&candidate.provider);
         endpoint.map_err(|error| refused(&error, FailureClass::Auth))

@@ -24,7 +24,7 @@ pub(super) enum Rule {
 
 /// The policies, the strictest first.
 const POLICIES: &[&str] = &["deny", "ask", "allow"];
-const EXEC: &[&str] = &["tools", "exec", "policy"];
+pub(super) const EXEC: &[&str] = &["tools", "exec", "policy"];
 /// The policy of a key that is not set is that of commands.
 const AS_COMMANDS: Rule = Rule::Policy { unset: Some(EXEC) };
 

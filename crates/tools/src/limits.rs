@@ -356,6 +356,10 @@ const _: () = assert!(
     "the tree is ended, and that is recorded, before the run ends without it"
 );
 
+/// Bytes of the stack on which a schema is checked, reserved and not used: a chain of references in a schema of the largest size, with
+/// several frames for each.
+pub(crate) const SCHEMA_STACK_BYTES: usize = 1 << 30;
+
 /// Bytes of the JSON schema of an answer, about 16,000 tokens: every request of the run has it.
 pub const SCHEMA_BYTES: usize = 64 << 10;
 

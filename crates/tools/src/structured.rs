@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::limits::{MISFIT_CHARS, MISFITS, SCHEMA_BYTES, STRUCTURED_BYTES};
+use crate::limits::{MISFIT_CHARS, MISFITS, SCHEMA_BYTES, SCHEMA_STACK_BYTES, STRUCTURED_BYTES};
 use crate::schema_validator::SchemaValidator;
 
 /// Checks that a value is a JSON schema that answers can be checked against. The error says why it is not.
@@ -18,7 +18,20 @@ pub fn check_schema(schema: &Value) -> Result<(), String> {
             SCHEMA_BYTES >> 10
         ));
     }
-    SchemaValidator::new(schema).map(drop).map_err(|why| format!("the schema is not valid: {}", in_one_line(&why)))
+    let valid = on_a_large_stack(|| SchemaValidator::new(schema).map(drop));
+    valid.map_err(|why| format!("the schema is not valid: {}", in_one_line(&why)))
+}
+
+/// The validator goes into a schema and a value as deep as they are, and panics at a few: neither may end this process.
+fn on_a_large_stack<T: Send>(work: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("schema".to_owned()).stack_size(SCHEMA_STACK_BYTES);
+        let thread =
+            thread.spawn_scoped(scope, work).map_err(|error| format!("there is no thread to check it ({error})"))?;
+        thread
+            .join()
+            .unwrap_or_else(|_| Err("a part of it cannot be checked, such as a pattern that is too large".to_owned()))
+    })
 }
 
 /// The value that an answer is, if it fits the schema. The error says why it does not, in one line.
@@ -27,7 +40,7 @@ pub fn structured(schema: &Value, answer: &str) -> Result<Value, String> {
         return Err(format!("it has more than {} MiB", STRUCTURED_BYTES >> 20));
     }
     let value = serde_json::from_str(unfenced(answer)).map_err(|error| format!("it is not JSON ({error})"))?;
-    let violations = SchemaValidator::new(schema)?.violations(&value);
+    let violations = on_a_large_stack(|| Ok(SchemaValidator::new(schema)?.violations(&value)))?;
     if violations.is_empty() {
         return Ok(value);
     }
@@ -90,5 +103,26 @@ mod tests {
             let why = check_schema(schema).unwrap_err();
             assert!(!why.contains('\n') && why.chars().count() < MISFIT_CHARS + 100, "{why}");
         }
+    }
+
+    #[test]
+    fn r24_a_deep_schema_and_a_pattern_that_is_too_large_end_no_process() {
+        let chain = |length: usize| {
+            let next = |at: usize| {
+                if at == length {
+                    json!({ "type": "integer" })
+                } else {
+                    json!({ "$ref": format!("#/$defs/d{}", at + 1) })
+                }
+            };
+            let definitions: serde_json::Map<_, _> = (0..=length).map(|at| (format!("d{at}"), next(at))).collect();
+            json!({ "$ref": "#/$defs/d0", "$defs": definitions })
+        };
+        assert_eq!(structured(&chain(1_500), "5"), Ok(json!(5)));
+        assert!(structured(&chain(1_500), "\"x\"").is_err());
+        let deep = (0..100).fold(json!({ "type": "integer" }), |inner, _| json!({ "not": inner }));
+        assert_eq!(check_schema(&deep), Ok(()));
+        let error = check_schema(&json!({ "pattern": "^\\p{L}{1,2000}$" })).unwrap_err();
+        assert!(error.contains("too large"), "{error}");
     }
 }

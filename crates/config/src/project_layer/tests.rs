@@ -345,8 +345,10 @@ fn r24_no_file_of_a_project_makes_anything_laxer() {
             }
             let without = settings_of(&config, *allow);
             world.put("proj/.limulus/config.toml", &file(upper));
+            let with_upper = settings_of(&config, *allow);
             world.put("proj/sub/.limulus/config.toml", &file(lower));
             let with = settings_of(&config, *allow);
+            assert_eq!(laxer(&with, &with_upper), [""; 0], "{}\n--\n{}\n--\n{}", file(home), file(upper), file(lower));
             assert_eq!(laxer(&with, &without), [""; 0], "{}\n--\n{}\n--\n{}", file(home), file(upper), file(lower));
             let within = world.within(&config, "proj/sub").unwrap();
             assert!(within.passed_env().iter().all(|name| covers(&config.passed_env(), name)));

@@ -130,10 +130,13 @@ pub(super) async fn endpoint(
     candidate: &Candidate,
     address: Option<Hash>,
 ) -> Result<Endpoint, Failure> {
-    let (of, asked) = (Arc::clone(shared), candidate.clone());
-    // A key is in a file or is printed by a command.
-    let resolving = tokio::task::spawn_blocking(move || of.resolver.endpoint(&asked));
-    let endpoint = resolving.await.expect("it neither panics nor is cancelled")?;
+    let endpoint = if shared.resolver.may_block(candidate) {
+        let (of, asked) = (Arc::clone(shared), candidate.clone());
+        let resolving = tokio::task::spawn_blocking(move || of.resolver.endpoint(&asked));
+        resolving.await.expect("it neither panics nor is cancelled")?
+    } else {
+        shared.resolver.endpoint(candidate)?
+    };
     if !endpoint.has_credentials() || address.is_none_or(|address| address == endpoint.address()) {
         return Ok(endpoint);
     }

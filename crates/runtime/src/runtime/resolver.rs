@@ -47,6 +47,11 @@ pub trait Resolver: Send + Sync {
     /// The endpoint of a candidate, with its key. It may block: a command may print the key.
     fn endpoint(&self, candidate: &Candidate) -> Result<models::Endpoint, Failure>;
 
+    /// Whether [`Resolver::endpoint`] of this candidate may block for long.
+    fn may_block(&self, _candidate: &Candidate) -> bool {
+        false
+    }
+
     /// The endpoint of a candidate, perhaps without its key. It does not block.
     fn address(&self, candidate: &Candidate) -> Result<models::Endpoint, Failure> {
         self.endpoint(candidate)
