@@ -376,7 +376,28 @@ impl Config {
         let beside =
             |path: &PathBuf, end: &str| PathBuf::from([path.as_os_str(), OsStr::new(end)].join(OsStr::new("")));
         let keys = places.flat_map(|path| ["", ".lock", ".new"].map(|end| beside(&path, end)));
-        keys.chain(self.user_files()).collect()
+        keys.chain(self.user_files()).chain(self.command_files()).collect()
+    }
+
+    /// The programs and scripts of the user's own commands, those for keys and the one that calls for the user: they run without a
+    /// question, so who may write one may run anything.
+    fn command_files(&self) -> impl Iterator<Item = PathBuf> {
+        let keys = self.key_sources().chain(self.header_sources()).filter_map(|source| match source {
+            KeySource::Command(command) => key_command::words(command),
+            KeySource::Variable(_) | KeySource::File(_) | KeySource::Literal(_) => None,
+        });
+        let home = self.environment.get("HOME").map(PathBuf::from);
+        let paths = move |word: String| {
+            let mut folders: Vec<PathBuf> = home.clone().into_iter().collect();
+            if !word.contains('/') {
+                folders.extend(self.environment.get("PATH").into_iter().flat_map(std::env::split_paths));
+            }
+            let here = self.environment.absolute(&word).ok();
+            let named = folders.into_iter().map(|folder| folder.join(&word)).chain(here);
+            named.filter(|path| path.is_file()).collect::<Vec<_>>()
+        };
+        let words = keys.chain(self.values.notify.command.clone()).flatten();
+        words.flat_map(paths).flat_map(|path| [path.canonicalize().unwrap_or_else(|_| path.clone()), path])
     }
 
     /// The files of keys and headers, as the configuration names them.

@@ -101,4 +101,24 @@ mod tests {
             assert!(!format!("{status:?}").contains("sk-"));
         }
     }
+
+    #[test]
+    fn r50_the_programs_of_the_users_own_commands_are_protected() {
+        let user = tempfile::tempdir().unwrap();
+        let at = |name: &str| user.path().join(name);
+        std::fs::create_dir_all(at("bin")).unwrap();
+        for name in ["bin/key", "script", "bin/call", "other"] {
+            std::fs::write(at(name), "").unwrap();
+        }
+        let file = "[notify]\ncommand = [\"call\"]\n[providers.a]\napi = \"gemini\"\nbase_url = \"http://h\"\n\
+                    [[providers.a.profiles]]\nkey = \"cmd:bin/key\"\n[providers.b]\napi = \"gemini\"\nbase_url = \"http://h\"\n\
+                    [[providers.b.profiles]]\nkey = \"cmd:sh script --flag\"\n";
+        std::fs::write(at(FILE), file).unwrap();
+        let (folder, path) = (user.path().display().to_string(), at("bin").display().to_string());
+        let environment = Environment::of(&[("HOME", &folder), ("PATH", &path)], "/now");
+        let protected = Config::load(user.path(), &environment, FlagValues::default()).unwrap().protected_files();
+        for (name, is_protected) in [("bin/key", true), ("script", true), ("bin/call", true), ("other", false)] {
+            assert_eq!(protected.contains(&at(name)), is_protected, "{name}");
+        }
+    }
 }

@@ -36,12 +36,12 @@ pub(super) fn of_project(workspace: &Path, home: &Path, environment: &Environmen
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let (workspace, user) = (real(workspace), environment.get("HOME").map(Path::new).map(real));
     let root = project_root(&workspace, user.as_deref()).unwrap_or(&workspace);
-    let own = of_user(home, environment);
-    // Bounded by the length of a path.
+    // Bounded by the length of a path. Almost always there is none: what is the user's own is looked up after that.
     let folders = workspace.ancestors().take_while(|folder| folder.starts_with(root));
-    let files =
-        folders.map(|folder| folder.join(FOLDER).join(FILE)).filter(|file| !own.iter().any(|own| is_same(own, file)));
-    files.filter_map(|path| Some(ProjectFile { text: read(root, &path)?, path })).collect()
+    let files = folders.map(|folder| folder.join(FOLDER).join(FILE));
+    let there = files.filter_map(|path| Some(ProjectFile { text: read(root, &path)?, path }));
+    let is_own = |file: &ProjectFile| of_user(home, environment).iter().any(|own| is_same(own, &file.path));
+    there.filter(|file| !is_own(file)).collect()
 }
 
 /// Reads the file of a project; none if there is none. What its links name must be in the project.

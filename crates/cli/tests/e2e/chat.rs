@@ -145,6 +145,9 @@ pub(crate) fn r62_changes_of_files_are_shown_and_taken_back_from_the_chat() {
     home.run(&["write \"crabs\" to pond.txt"]).expect_code(0);
     let diff = say(&home, "/diff");
     assert!(diff.contains("-frogs") && diff.contains("+crabs") && diff.contains("1 file changed, +1 −1"), "{diff}");
+    for more in ["/undo --dry-run", "/UNDO only one file", "/diff x", "/exit now"] {
+        home.run(&["agent", "-m", more]).expect_code(2).expect_err("take nothing behind them");
+    }
     let undone = home.run(&["/undo"]).expect_code(0).out;
     assert!(undone.contains("restored pond.txt") && undone.contains("limulus redo"), "{undone}");
     assert_eq!(std::fs::read_to_string(home.file("pond.txt")).unwrap(), "frogs\n");

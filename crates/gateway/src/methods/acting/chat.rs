@@ -86,6 +86,10 @@ pub(super) async fn handle(
 ) -> Result<Option<Handled>, Error> {
     let Some((word, rest)) = parse(&params.message) else { return unknown(&params.message).map_or(Ok(None), Err) };
     let chat = Chat { caller, key };
+    if matches!(word, SlashCommand::Undo | SlashCommand::Diff | SlashCommand::Exit) && !rest.is_empty() {
+        let hint = "send it alone; `limulus undo --help` and `limulus diff --help` show what these commands can do";
+        return Err(Error::invalid("/undo, /diff and /exit take nothing behind them", hint));
+    }
     if word == SlashCommand::New && !rest.is_empty() {
         chat.start_new(Some(&params.idempotency_key)).await?;
         return Ok(Some(Handled::Message(rest.to_owned())));
