@@ -376,7 +376,7 @@ impl Config {
         let beside =
             |path: &PathBuf, end: &str| PathBuf::from([path.as_os_str(), OsStr::new(end)].join(OsStr::new("")));
         let keys = places.flat_map(|path| ["", ".lock", ".new"].map(|end| beside(&path, end)));
-        keys.chain(self.user_files()).chain(self.command_files()).collect()
+        keys.chain(self.user_files().iter().cloned()).chain(self.command_files()).collect()
     }
 
     /// The programs and scripts of the user's own commands, those for keys and the one that calls for the user: they run without a

@@ -4,6 +4,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use tools::real_folder;
 
 use super::error::ConfigError;
 use super::key_command::CommandKeys;
@@ -15,6 +18,8 @@ pub struct Environment {
     current: PathBuf,
     /// The keys that commands of this process printed: shared by every configuration that is read in it.
     command_keys: CommandKeys,
+    /// The real path of the user's folder, once it was asked for.
+    real_user: Arc<OnceLock<Option<PathBuf>>>,
 }
 
 impl Environment {
@@ -24,18 +29,14 @@ impl Environment {
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .filter(|(_, value)| !value.is_empty());
         // If the current folder was removed, opening a relative path fails later.
-        Self {
-            variables: variables.collect(),
-            current: std::env::current_dir().unwrap_or_default(),
-            command_keys: CommandKeys::default(),
-        }
+        Self { variables: variables.collect(), current: std::env::current_dir().unwrap_or_default(), ..Self::default() }
     }
 
     /// An environment for tests.
     #[cfg(test)]
     pub fn of(variables: &[(&str, &str)], current: &str) -> Self {
         let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        Self { variables: variables.collect(), current: current.into(), command_keys: CommandKeys::default() }
+        Self { variables: variables.collect(), current: current.into(), ..Self::default() }
     }
 
     /// The same with this variable, as for a configuration that is tried before it is written.
@@ -96,6 +97,11 @@ impl Environment {
         }
         // `components` drops redundant parts, such as the dot of `./x`.
         Ok(self.current.join(expanded).components().collect())
+    }
+
+    /// The real path of the user's folder, if it is known.
+    pub(super) fn real_user(&self) -> Option<&Path> {
+        self.real_user.get_or_init(|| Some(real_folder(Path::new(self.get("HOME")?)))).as_deref()
     }
 
     fn user(&self) -> Result<&Path, ConfigError> {

@@ -25,6 +25,9 @@ const RESERVED: &[&str] = &["LIMULUS_HOME", "LIMULUS_LOG", "LIMULUS_CRASHPOINT",
 
 const PREFIX: &str = "LIMULUS_";
 
+/// The errors that come with a suggestion. Each one takes about a millisecond, and a file may have thousands of wrong keys.
+const SUGGESTIONS: usize = 20;
+
 /// What the parser says of a key that is there twice.
 const DUPLICATE: &str = "duplicate key";
 
@@ -194,7 +197,8 @@ impl Layers {
         let origin = source.origin(at.0);
         match (settings::at(&renamed(path).0), at.1.get_ref(), value) {
             (Entry::Unknown, ..) => {
-                let nearest = nearest(path, Among::All).map(|nearest| shown_unknown(&nearest));
+                let nearest = if self.wrong.len() < SUGGESTIONS { nearest(path, Among::All) } else { None };
+                let nearest = nearest.map(|nearest| shown_unknown(&nearest));
                 self.wrong.push(ConfigError::UnknownKey { origin, key: shown_unknown(path), nearest });
             }
             (Entry::Key(kind), ..) => self.put(path, kind, value.clone(), origin),

@@ -99,7 +99,9 @@ pub struct FlagValues {
 #[derive(Debug, Clone)]
 pub struct Config {
     home: PathBuf,
-    /// The stamps of the user's files just before they were read.
+    /// The user's files, the strongest first.
+    files: Vec<PathBuf>,
+    /// The stamps of these files just before they were read.
     stamps: Stamps,
     environment: Environment,
     flags: FlagValues,
@@ -119,14 +121,14 @@ impl Config {
         let files = places::of_user(home, environment);
         let stamps = stamps(&files);
         let layers = Layers::read(&files, environment);
-        Self::assemble(home, environment, flags, (stamps, layers))
+        Self::assemble(home, environment, flags, (files, stamps, layers))
     }
 
     fn assemble(
         home: &Path,
         environment: &Environment,
         flags: FlagValues,
-        (stamps, layers): (Stamps, Layers),
+        (files, stamps, layers): (Vec<PathBuf>, Stamps, Layers),
     ) -> (Self, Vec<ConfigError>) {
         let whole = toml::Value::Table(layers.table());
         let values: Values = whole.try_into().expect("every value was checked against the table of keys");
@@ -151,7 +153,7 @@ impl Config {
                 .map(|(key, expected)| ConfigError::Missing { key, expected }),
         );
         let (home, environment, layers) = (home.to_owned(), environment.clone(), Arc::new(layers));
-        (Self { home, stamps, environment, flags, values, layers }, wrong)
+        (Self { home, files, stamps, environment, flags, values, layers }, wrong)
     }
 
     /// How many runs execute at once, by lane.

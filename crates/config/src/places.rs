@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use toml::Value;
-use tools::project_root;
+use tools::{ancestors, project_root, real_folder};
 
 use super::environment::Environment;
 use super::files::{self, PROJECT_BYTES};
@@ -31,32 +31,52 @@ pub(super) struct ProjectFile {
 }
 
 /// The files of the project of a workspace that are there: from the workspace up to the root of the project. The home, and the
-/// user's own files, are no project's.
+/// user's own files, are no project's. All of them have at most `PROJECT_BYTES`.
 pub(super) fn of_project(workspace: &Path, home: &Path, environment: &Environment) -> Vec<ProjectFile> {
-    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let (workspace, user) = (real(workspace), environment.get("HOME").map(Path::new).map(real));
-    let root = project_root(&workspace, user.as_deref()).unwrap_or(&workspace);
-    // Bounded by the length of a path. Almost always there is none: what is the user's own is looked up after that.
-    let folders = workspace.ancestors().take_while(|folder| folder.starts_with(root));
-    let files = folders.map(|folder| folder.join(FOLDER).join(FILE));
-    let there = files.filter_map(|path| Some(ProjectFile { text: read(root, &path)?, path }));
-    let is_own = |file: &ProjectFile| of_user(home, environment).iter().any(|own| is_same(own, &file.path));
-    there.filter(|file| !is_own(file)).collect()
+    let (workspace, user) = (real_folder(workspace), environment.real_user());
+    // Bounded by the length of a path. Almost always there is none: what the root is, and what is the user's own, is looked up
+    // after that.
+    let folders = ancestors(&workspace, user).filter(|folder| folder.join(FOLDER).symlink_metadata().is_ok());
+    let mut folders = folders.peekable();
+    if folders.peek().is_none() {
+        return vec![];
+    }
+    let root = project_root(&workspace, user).unwrap_or(&workspace);
+    let own = of_user(home, environment);
+    let mut left = PROJECT_BYTES;
+    let files = folders.take_while(|folder| folder.starts_with(root)).map(|folder| folder.join(FOLDER).join(FILE));
+    files
+        .filter(|path| !own.iter().any(|own| is_same(own, path)))
+        .filter_map(|path| {
+            let text = read(root, &path)?.and_then(|text| {
+                left = left.checked_sub(text.len() as u64).ok_or_else(too_long)?;
+                Ok(text)
+            });
+            Some(ProjectFile { path, text })
+        })
+        .collect()
+}
+
+fn too_long() -> io::Error {
+    io::Error::other(format!("the files of this project have more than {PROJECT_BYTES} bytes together"))
 }
 
 /// Reads the file of a project; none if there is none. What its links name must be in the project.
 fn read(root: &Path, path: &Path) -> Option<io::Result<String>> {
     let is_absent = |error: &io::Error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
+    let leads_nowhere = || Some(Err(io::Error::other("it is a link to a file that is not there")));
     match path.symlink_metadata() {
-        Err(error) if is_absent(&error) => return None,
+        // A link to a folder that is not there yet is no folder without a file.
+        Err(error) if is_absent(&error) => {
+            let is_link = path.parent().is_some_and(|folder| folder.is_symlink() && !folder.exists());
+            return is_link.then(leads_nowhere).flatten();
+        }
         Err(error) => return Some(Err(error)),
         Ok(_) => {}
     }
     let target = match path.canonicalize() {
         Ok(target) => target,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Some(Err(io::Error::other("it is a link to a file that is not there")));
-        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return leads_nowhere(),
         Err(error) => return Some(Err(error)),
     };
     if !target.starts_with(root) {
@@ -120,8 +140,8 @@ fn is_same(a: &Path, b: &Path) -> bool {
 }
 
 impl Config {
-    /// The files of the user, the strongest first, whether they are there or not.
-    pub(super) fn user_files(&self) -> Vec<PathBuf> {
-        of_user(&self.home, &self.environment)
+    /// The files of the user that it was read from, the strongest first, whether they are there or not.
+    pub(super) fn user_files(&self) -> &[PathBuf] {
+        &self.files
     }
 }

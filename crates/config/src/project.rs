@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use engine::Hash;
-use tools::project_root;
+use tools::{project_root, real_folder};
 
 use super::Globals;
 use super::declared::DefaultSession;
@@ -35,8 +35,7 @@ pub fn default_session(globals: &Globals, workspace: Option<&str>) -> String {
 
 /// The name of the session of a folder: the name of its project, and digits of its path.
 fn of_folder(folder: &Path, user: Option<&Path>) -> String {
-    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let (folder, user) = (real(folder), user.map(real));
+    let (folder, user) = (real_folder(folder), user.map(real_folder));
     let root = project_root(&folder, user.as_deref()).unwrap_or(&folder);
     let name = root.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let plain = |c: char| if c.is_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '-' };

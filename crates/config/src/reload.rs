@@ -44,7 +44,7 @@ impl Config {
 
     /// The stamps of these files as they are now.
     pub(crate) fn stamps_now(&self) -> Stamps {
-        stamps(&self.user_files())
+        stamps(self.user_files())
     }
 
     /// Reads the configuration again, with the same variables and flags.

@@ -53,7 +53,7 @@ impl ConfigResolver {
     /// The configuration in force. If the changed file is unusable, the previous one stays in force and a note says
     /// why.
     fn current(&self) -> MutexGuard<'_, Current> {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.lock();
         let stamps = current.config.stamps_now();
         if stamps != current.seen {
             current.seen = stamps;
@@ -80,6 +80,10 @@ impl ConfigResolver {
             let _ = self.notes.try_send(note);
         }
         current
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -165,8 +169,8 @@ impl Resolver for ConfigResolver {
         let config = Arc::clone(&self.current().config);
         let endpoint = config.endpoint(&candidate.provider, candidate.profile.as_deref());
         let endpoint = endpoint.map_err(|error| refused(&error, FailureClass::Auth))?;
-        let mut current = self.current();
-        // The file may have changed meanwhile: its keys are secrets all the same.
+        let mut current = self.lock();
+        // Another configuration may be in force now: the keys of this one are secrets all the same.
         current.keep(&config.secrets());
         current.keep_secrets();
         Ok(endpoint)

@@ -54,7 +54,7 @@ impl Config {
     pub fn review_text(home: &Path, environment: &Environment, (file, text): (&Path, &str)) -> Review {
         let files = places::of_user(home, environment);
         let layers = Layers::with_text((file, text), &files, environment);
-        Self::review_of(Self::assemble(home, environment, FlagValues::default(), (vec![], layers)))
+        Self::review_of(Self::assemble(home, environment, FlagValues::default(), (files, vec![], layers)))
     }
 
     fn review_of((config, mut errors): (Self, Vec<ConfigError>)) -> Review {
@@ -84,7 +84,7 @@ impl Config {
         warnings.extend(files.iter().filter_map(|file| readable_by_others(file, &layers)));
         warnings.extend(config.key_files().filter_map(|file| readable_key(&file)));
         warnings.extend(config.values.providers.iter().filter_map(|(name, provider)| sent_in_clear(name, provider)));
-        warnings.extend([config.home.clone()].iter().chain(&files).filter_map(|path| of_others(path)));
+        warnings.extend([config.home.clone()].iter().chain(files).filter_map(|path| of_others(path)));
         let mut once = vec![];
         warnings.retain(|warning| {
             !once.contains(warning) && {

@@ -180,6 +180,12 @@ fn place_of(folder: &OwnedFd) -> io::Result<PathBuf> {
     fs::read_link(format!("/proc/self/fd/{}", folder.as_raw_fd()))
 }
 
+/// The real path of a folder: without links, `.` and `..`; the path itself if there is no such folder.
+pub fn real_folder(path: &Path) -> PathBuf {
+    let real = hold(path).and_then(|folder| place_of(&folder)).or_else(|_| path.canonicalize());
+    real.unwrap_or_else(|_| path.to_owned())
+}
+
 fn expand_home(given: &str) -> PathBuf {
     let rest = if given == "~" { Some("") } else { given.strip_prefix("~/") };
     match (rest, std::env::var_os("HOME")) {

@@ -149,6 +149,24 @@ fn r24_what_a_project_may_not_set_is_refused_with_its_line() {
 }
 
 #[test]
+fn r24_the_files_of_a_project_are_bounded_together_and_only_the_first_mistakes_get_a_suggestion() {
+    let world = World::new();
+    let keys: String = (0..2_000).map(|number| format!("runs.stal{number}=1\n")).collect();
+    world.put("proj/.limulus/config.toml", &keys[..keys[..15 << 10].rfind('\n').unwrap()]);
+    let errors = ProjectLayer::of(&world.load(&[]), &world.at("proj/sub")).wrong;
+    let near = |error: &&ConfigError| matches!(error, ConfigError::UnknownKey { nearest: Some(_), .. });
+    assert!(errors.len() > 500 && errors[..20].iter().all(|error| near(&error)), "{}", errors.len());
+    assert_eq!(errors.iter().filter(near).count(), 20);
+    // Many short files are as much work as a long one.
+    world.put("proj/.limulus/config.toml", &format!("#{}\n", "x".repeat(12 << 10)));
+    world.put("proj/sub/.limulus/config.toml", &format!("#{}\n", "x".repeat(12 << 10)));
+    let refused = world.refused();
+    let expected =
+        "/proj/.limulus/config.toml cannot be used: the files of this project have more than 16384 bytes together";
+    assert!(refused.starts_with(expected), "{refused}");
+}
+
+#[test]
 fn r24_a_file_of_a_project_is_a_regular_file_of_it_and_nothing_is_waited_for() {
     let world = World::new();
     let (file, folder) = (world.at("proj/.limulus/config.toml"), world.at("proj/.limulus"));
@@ -173,6 +191,13 @@ fn r24_a_file_of_a_project_is_a_regular_file_of_it_and_nothing_is_waited_for() {
     check("/proj/.limulus/config.toml cannot be used: it is a link that leads out of /proj");
     symlink("nothing", &file).unwrap();
     check("/proj/.limulus/config.toml cannot be used: it is a link to a file that is not there");
+    // So is its folder: what it will forbid is not known.
+    fs::remove_dir(&folder).unwrap();
+    symlink("nowhere", &folder).unwrap();
+    let found = world.refused();
+    assert!(found.starts_with("/proj/.limulus/config.toml cannot be used: it is a link to a file that"), "{found}");
+    fs::remove_file(&folder).unwrap();
+    fs::create_dir(&folder).unwrap();
     if !rustix::process::geteuid().is_root() {
         world.put("proj/.limulus/config.toml", "");
         fs::set_permissions(&file, fs::Permissions::from_mode(0o000)).unwrap();
