@@ -8,6 +8,7 @@ mod args;
 mod cells;
 mod commands;
 mod deprecation;
+mod ended_program;
 mod error;
 mod home_size;
 mod idle;
@@ -53,7 +54,8 @@ pub fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
     match words.next() {
         Some(word) if word == SUPERVISE => return tools::supervise_main(words),
-        Some(word) if word == notifier::RUN => return notifier::run(words),
+        Some(word) if word == ended_program::NOTIFICATION => return ended_program::notification(words),
+        Some(word) if word == config::KEY_COMMAND_HELPER => return ended_program::key_command(words),
         _ => {}
     }
     // A command of the model runs as the same user, and the environment may hold keys.

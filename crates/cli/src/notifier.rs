@@ -1,13 +1,11 @@
 //! Calls for the user of a terminal when a run waits for a person or is done, if nobody was needed for a while: by the terminal, or
 //! by a program of the user. What a model or a file said is data for both.
 
-use std::ffi::OsString;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Command, ExitCode, Stdio};
-use std::sync::mpsc;
+use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use config::{Config, Notifications};
 use engine::CallId;
@@ -16,13 +14,10 @@ use protocol::event::{LifecycleLine, Stream};
 use protocol::notice::{Answered, Asked};
 use serde_json::json;
 
+use crate::ended_program::NOTIFICATION;
 use crate::output::{Multiplexer, Output};
 use crate::show::human::{excerpt, printable_line, session_name};
 
-/// The hidden subcommand that runs the program of a user and ends it after a while.
-pub(crate) const RUN: &str = "run-notification";
-/// How long the program of a user may run.
-const LIMIT: Duration = Duration::from_secs(10);
 /// Characters of a text.
 const TEXT_CHARS: usize = 300;
 /// Open questions that are known at most. A further one is not called for; they are answered one after the other.
@@ -163,7 +158,7 @@ fn start(command: &[String], why: Why, session: &str, text: &str) -> std::io::Re
     let mut program = Command::new(std::env::current_exe()?);
     // A text that begins so would be taken for an option.
     let argument = if text.starts_with('-') { format!(" {text}") } else { text.to_owned() };
-    program.arg(RUN).args(command).arg(argument);
+    program.arg(NOTIFICATION).args(command).arg(argument);
     program.env("NOTIFY_EVENT", why.name()).env("NOTIFY_SESSION", session).env("NOTIFY_TEXT", text);
     program.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
     let mut child = program.spawn()?;
@@ -174,24 +169,6 @@ fn start(command: &[String], why: Why, session: &str, text: &str) -> std::io::Re
     // Somebody must learn of its end.
     thread::Builder::new().name("notification".to_owned()).spawn(move || child.wait())?;
     Ok(())
-}
-
-/// Runs a program with its arguments, and ends it, with what it has started, after a while.
-pub(crate) fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
-    let words: Vec<OsString> = words.collect();
-    let Some((program, arguments)) = words.split_first() else { return ExitCode::from(2) };
-    let Ok(mut child) = Command::new(program).args(arguments).spawn() else { return ExitCode::FAILURE };
-    let (ended, end) = mpsc::channel();
-    thread::spawn(move || ended.send(child.wait().is_ok_and(|status| status.success())));
-    match end.recv_timeout(LIMIT) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(_) => {
-            // This process is in the group as well.
-            let _ = rustix::process::kill_process_group(rustix::process::getpgrp(), rustix::process::Signal::KILL);
-            ExitCode::FAILURE
-        }
-    }
 }
 
 #[cfg(test)]

@@ -20,6 +20,9 @@ use crate::output::Output;
 /// Bytes of one line: a terminal gives no longer one at once.
 const LINE_BYTES: usize = 4096;
 
+/// Bytes of a secret from a pipe: far more than any key has.
+const SECRET_BYTES: usize = 64 << 10;
+
 /// Whether this terminal can be asked.
 pub(crate) fn is_possible() -> bool {
     stdin().is_terminal() && Output::Stderr.is_terminal()
@@ -58,14 +61,18 @@ pub(crate) fn ask_unseen(question: &str) -> Option<String> {
     ask(question, OPEN)
 }
 
-/// A secret from the terminal, else the first line of stdin. None if there is none.
-pub(crate) fn unseen_or_piped(question: &str) -> Option<String> {
+/// A secret from the terminal, else the first line of stdin; empty if there is none. An error says why it cannot be one.
+pub(crate) fn unseen_or_piped(question: &str) -> Result<String, String> {
     if is_possible() {
-        return ask_unseen(question);
+        return Ok(ask_unseen(question).unwrap_or_default());
     }
     let mut line = vec![];
-    stdin().lock().take(LINE_BYTES as u64).read_until(b'\n', &mut line).ok()?;
-    String::from_utf8(line).ok()
+    let read = stdin().lock().take(SECRET_BYTES as u64 + 1).read_until(b'\n', &mut line);
+    read.map_err(|error| error.to_string())?;
+    if line.len() > SECRET_BYTES {
+        return Err(format!("that has more than {SECRET_BYTES} bytes"));
+    }
+    String::from_utf8(line).map_err(|_| "that is not text in UTF-8".to_owned())
 }
 
 /// Shows nothing of what is typed until it is dropped. A new line is shown, and Ctrl-Z does nothing: a shell would show the rest.

@@ -121,8 +121,14 @@ pub(super) fn is_path(path: &str) -> bool {
     if path.contains('/') { !has_key(path) } else { !may_have_key(path) }
 }
 
+/// Whether this is an address of a server: it begins as one, and has no blanks or line ends.
+pub fn is_address(text: &str) -> bool {
+    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    rest.is_some_and(|rest| !rest.is_empty() && !rest.contains(|c: char| c.is_whitespace() || c.is_control()))
+}
+
 /// The address without its user, password, the values of its query, and parts of its path that may be keys.
-pub(super) fn address(address: &str) -> String {
+pub fn address(address: &str) -> String {
     let (scheme, rest) =
         address.split_once("://").map_or(("", address), |(_, rest)| address.split_at(address.len() - rest.len()));
     let (before, query) = rest.split_once(['?', '#']).unwrap_or((rest, ""));

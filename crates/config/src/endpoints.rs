@@ -194,6 +194,11 @@ impl Config {
         self.values.providers.get(provider).is_some_and(|provider| !provider.profiles.is_empty())
     }
 
+    /// The address of a provider, if it has one.
+    pub fn address_of(&self, provider: &str) -> Option<String> {
+        self.place(provider).ok().map(|endpoint| endpoint.base_url).filter(|address| !address.is_empty())
+    }
+
     /// The key in this variable.
     pub fn key_in(&self, variable: &str) -> Option<Secret> {
         self.environment.get(variable).map(Secret::new)
@@ -339,7 +344,7 @@ impl Config {
             }
             KeySource::Command(command) => {
                 let variables = self.environment.of_key_command(&self.passed_env(), &self.secret_env());
-                self.environment.command_keys().get(command, variables)?
+                self.environment.command_keys().get(command, self.environment.helper(), variables)?
             }
         };
         if key.reveal().is_empty() { Err(format!("{source:?} is empty")) } else { Ok(key) }

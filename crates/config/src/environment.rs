@@ -18,6 +18,9 @@ pub struct Environment {
     current: PathBuf,
     /// The keys that commands of this process printed: shared by every configuration that is read in it.
     command_keys: CommandKeys,
+    /// The program that runs the commands that print keys, by its subcommand [`HELPER`](super::key_command::HELPER): it ends them
+    /// when this process ends in any way. None = they run without it.
+    helper: Option<PathBuf>,
     /// The real path of the user's folder, once it was asked for.
     real_user: Arc<OnceLock<Option<PathBuf>>>,
 }
@@ -29,7 +32,8 @@ impl Environment {
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .filter(|(_, value)| !value.is_empty());
         // If the current folder was removed, opening a relative path fails later.
-        Self { variables: variables.collect(), current: std::env::current_dir().unwrap_or_default(), ..Self::default() }
+        let (current, helper) = (std::env::current_dir().unwrap_or_default(), std::env::current_exe().ok());
+        Self { variables: variables.collect(), current, helper, ..Self::default() }
     }
 
     /// An environment for tests.
@@ -45,6 +49,11 @@ impl Environment {
         let mut changed = self.clone();
         changed.variables.insert(name.to_owned(), value.to_owned());
         changed
+    }
+
+    /// The program that runs the commands that print keys.
+    pub(super) fn helper(&self) -> Option<&Path> {
+        self.helper.as_deref()
     }
 
     /// The keys that commands printed.

@@ -2,9 +2,11 @@
 //! never one of the tasks, and its key is kept for [`KEY_COMMAND_KEPT`]. Nothing that it prints is ever part of a message.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fmt;
 use std::io::{self, Read as _};
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -29,6 +31,12 @@ const PLACES: &[&str] = &[
     "WAYLAND_DISPLAY",
     "XDG_RUNTIME_DIR",
 ];
+
+/// The hidden subcommand that runs such a command, and ends it with what it started when its own stdin ends: so does whoever waits
+/// for the key, also by `kill -9`.
+pub const HELPER: &str = "run-key-command";
+/// The exit status of a command that is not there, as shells have it.
+const NOT_THERE: i32 = 127;
 
 /// Interval of looks whether a command that prints nothing has ended.
 const LOOK: Duration = Duration::from_millis(20);
@@ -89,13 +97,18 @@ impl CommandKeys {
     }
 
     /// The key of this command, which runs if its key is not known or too old. Blocks. An error says why there is none.
-    pub(super) fn get(&self, command: &str, variables: Vec<(String, String)>) -> Result<Secret, String> {
+    pub(super) fn get(
+        &self,
+        command: &str,
+        helper: Option<&Path>,
+        variables: Vec<(String, String)>,
+    ) -> Result<Secret, String> {
         let slot = self.slot(command);
         let _running = slot.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(key) = slot.fresh() {
             return Ok(key);
         }
-        let key = run(command, variables, KEY_COMMAND_TIME)?;
+        let key = run((command, helper), variables, KEY_COMMAND_TIME)?;
         *slot.key() = Some((key.clone(), Instant::now()));
         Ok(key)
     }
@@ -118,13 +131,23 @@ impl Environment {
 }
 
 /// Runs a command; returns the first line that it prints. It sees no terminal, and no folder of a project: it works in the user's.
-fn run(command: &str, variables: Vec<(String, String)>, time: Duration) -> Result<Secret, String> {
+fn run(
+    (command, helper): (&str, Option<&Path>),
+    variables: Vec<(String, String)>,
+    time: Duration,
+) -> Result<Secret, String> {
     let (deadline, place) = (Instant::now() + time, format!("cmd:{}", shown(command)));
     let words = words(command).ok_or_else(|| format!("{place} is no command: a quote is not closed"))?;
     let folder = variables.iter().find(|(name, _)| name == "HOME").map_or("/", |(_, folder)| folder).to_owned();
-    let mut process = Command::new(&words[0]);
-    process.args(&words[1..]).env_clear().envs(variables).current_dir(folder).process_group(0);
-    process.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut process = Command::new(helper.map_or(OsStr::new(&words[0]), Path::as_os_str));
+    if helper.is_some() {
+        // Its end is closed when this process ends, and nothing is ever written.
+        process.arg(HELPER).args(&words).stdin(Stdio::piped());
+    } else {
+        process.args(&words[1..]).stdin(Stdio::null());
+    }
+    process.env_clear().envs(variables).current_dir(folder).process_group(0);
+    process.stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = process.spawn().map_err(|error| format!("{place} could not be started ({})", error.kind()))?;
     let stdout = child.stdout.take().expect("the output was asked to be a pipe");
     let printed = read(&mut child, stdout, deadline).and_then(|printed| Ok((printed, end(&mut child, deadline)?)));
@@ -136,6 +159,9 @@ fn run(command: &str, variables: Vec<(String, String)>, time: Duration) -> Resul
             kind => format!("{place} could not be read ({kind})"),
         }
     })?;
+    if status.code() == Some(NOT_THERE) {
+        return Err(format!("{place} could not be started (there is no such program)"));
+    }
     if !status.success() {
         return Err(format!("{place} failed ({status}); run it yourself to see why"));
     }
@@ -199,7 +225,7 @@ mod tests {
     use super::*;
 
     fn get(command: &str) -> Result<String, String> {
-        run(command, vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())], Duration::from_secs(1))
+        run((command, None), vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())], Duration::from_secs(1))
             .map(|key| key.reveal().to_owned())
     }
 
@@ -262,11 +288,11 @@ mod tests {
         let variables = || vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())];
         let command = format!("sh -c 'echo x >> {0}; test $(wc -l < {0}) -gt 1 && echo sk-two'", file.display());
         assert_eq!(keys.known(&command), None);
-        keys.get(&command, variables()).unwrap_err();
+        keys.get(&command, None, variables()).unwrap_err();
         assert_eq!(keys.known(&command), None);
         thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| assert_eq!(keys.get(&command, variables()).unwrap().reveal(), "sk-two"));
+                scope.spawn(|| assert_eq!(keys.get(&command, None, variables()).unwrap().reveal(), "sk-two"));
             }
         });
         assert_eq!(fs::read_to_string(&file).unwrap(), "x\nx\n", "it ran once more for all four");

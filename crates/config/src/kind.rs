@@ -73,7 +73,7 @@ impl Kind {
             (Self::Words(words), Value::Array(values)) => values.iter().all(|value| Self::Word(words).fits(value)),
             (Self::Dollars | Self::MoneyLimit, Value::Float(dollars)) => (0.0..=MOST_DOLLARS).contains(dollars),
             (Self::Dollars | Self::MoneyLimit, Value::Integer(dollars)) => (0..=MOST_DOLLARS as i64).contains(dollars),
-            (Self::Address, Value::String(text)) => text.starts_with("http://") || text.starts_with("https://"),
+            (Self::Address, Value::String(text)) => concealed::is_address(text),
             (Self::SafeAddress, Value::String(text)) => models::may_hold_tokens(text),
             (Self::SecretFile, Value::String(text)) => is_file(text),
             _ => false,

@@ -56,6 +56,7 @@ use jiff::Zoned;
 use serde::Deserialize;
 
 pub use capacity::size;
+pub use concealed::{address as shown_address, is_address};
 pub use declared::NotifyBy;
 pub use effective::{Effective, Setting};
 pub use endpoints::{is_reference, shown_key};
@@ -64,6 +65,7 @@ pub use error::ConfigError;
 pub use figures::Figures;
 pub use files::{make_private, read_config};
 pub use globals::Globals;
+pub use key_command::HELPER as KEY_COMMAND_HELPER;
 pub use key_path::{KeyPath, KeyValue};
 pub use key_status::KeyStatus;
 pub use places::{Place, file_of, places};

@@ -1,7 +1,7 @@
 //! `limulus config`: shows, checks, locates, creates and changes the configuration.
 
 mod edit;
-mod file;
+pub(super) mod file;
 mod init;
 mod set;
 mod text;

@@ -196,6 +196,11 @@ fn r61_what_flags_lack_is_said_by_name() {
         (&["--provider", "groq", "--yes", "--key-env", KEY], 2, &["--key-stdin"]),
         (&["--key-env", "PATH", "--yes"], 2, &["--provider"]),
         (&["--provider", "groq", "--yes", "--key-stdin"], 2, &["found no key in the first line of stdin"]),
+        (
+            &["--provider", "groq", "--yes", "--url", "http://a\nb"],
+            2,
+            &["`--url http://a\\nb` is no address", "no blanks"],
+        ),
     ] {
         let failed = home.run(&[&["setup"], flags].concat()).expect_code(code);
         for part in says {
@@ -204,4 +209,67 @@ fn r61_what_flags_lack_is_said_by_name() {
         assert!(!failed.err.contains(KEY), "{flags:?}: {}", failed.err);
     }
     assert!(!home.path().exists(), "nothing was written");
+}
+
+#[test]
+fn r50_a_key_that_is_there_goes_to_no_other_address_unless_that_is_said() {
+    let (old, new) = (
+        Planned::start(|_, _| Does::Answer(whole(&["ready"]))),
+        Planned::start(|_, _| Does::Answer(whole(&["ready"]))),
+    );
+    let home = alone();
+    let setup = |url: &str, more: &[&str]| {
+        home.run(&[&["setup", "--yes", "--provider", "custom", "--model", "m", "--url", url], more].concat())
+    };
+    let flags = ["--key-cmd", "printf sk-x"];
+    setup(&old.base_url, &flags).expect_code(0);
+    let before = file(&home);
+    let refused = setup(&new.base_url, &[]).expect_code(2);
+    assert!(
+        refused.err.contains("--key-env VARIABLE") && refused.err.contains("belongs to another address"),
+        "{refused:?}"
+    );
+    assert_eq!((file(&home), new.seen().len()), (before, 0), "nothing was sent there");
+    setup(&old.base_url, &[]).expect_code(0);
+    setup(&new.base_url, &flags).expect_code(0);
+    assert_eq!(new.seen().len(), 1);
+    // So it is with the key of a variable.
+    let home = alone().with("GROQ_API_KEY", KEY);
+    let refused = home.run(&["setup", "--yes", "--provider", "groq", "--url", &new.base_url]).expect_code(2);
+    assert!(refused.err.contains("belongs to another address"), "{refused:?}");
+    assert_eq!(new.seen().len(), 1);
+}
+
+#[test]
+fn r50_a_password_of_an_address_is_not_shown_and_its_file_is_for_its_user_alone() {
+    let server = Planned::start(|_, _| Does::Answer(whole(&["ready"])));
+    let home = alone();
+    fs::create_dir_all(home.path()).unwrap();
+    let path = home.path().join("config.toml");
+    fs::write(&path, "[providers.custom]\nbase_url = \"http://u:hunter22@h/v1\" # mine\n").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    let url = server.base_url.replace("http://", "http://user:hunter23@");
+    let words =
+        ["setup", "--yes", "--json", "--provider", "custom", "--model", "m", "--key-cmd", "printf x", "--url", &url];
+    let done = home.run(&words).expect_code(0);
+    assert!(!done.out.contains("hunter") && !done.err.contains("hunter"), "{done:?}");
+    let shown: serde_json::Value = serde_json::from_str(&done.out).unwrap();
+    assert_eq!(shown["removed"], serde_json::json!(["base_url = \"http://…@h/v1\""]));
+    assert!(file(&home).contains(&url), "{}", file(&home));
+    assert_eq!(mode(&path), 0o600);
+}
+
+#[test]
+fn r50_a_key_on_stdin_is_taken_whole_or_not_at_all() {
+    let server = Planned::start(|_, _| Does::Answer(whole(&["ready"])));
+    let home = alone();
+    let words = ["setup", "--yes", "--provider", "custom", "--key-stdin", "--url", &server.base_url, "--model", "m"];
+    let long = "k".repeat(9_000);
+    home.feed(&words, long.as_bytes()).expect_code(0);
+    assert_eq!(server.seen().last().unwrap().key, long);
+    let refused = home.feed(&words, "k".repeat(70_000).as_bytes()).expect_code(2);
+    assert!(refused.err.contains("more than 65536 bytes") && refused.err.len() < 1_000, "{}", refused.err.len());
+    let refused = home.feed(&words, b"sk-\xff\xfe\n").expect_code(2);
+    assert!(refused.err.contains("that is not text in UTF-8"), "{refused:?}");
+    assert_eq!(server.seen().len(), 1);
 }

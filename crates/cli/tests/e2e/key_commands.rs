@@ -3,7 +3,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use crate::support::{Does, Home, Planned, whole};
+use rustix::process::Signal;
+
+use crate::support::{Does, Home, Planned, is_alive, until, whole};
 
 const KEY: &str = "sk-printed-by-a-command-0123456789";
 
@@ -53,4 +55,21 @@ pub(crate) fn r50_a_command_that_fails_fails_the_run_with_its_status_and_without
     assert!(verdict.contains("exit status: 7") && verdict.contains("print key' acme"), "{verdict}");
     assert!(!failed.err.contains(KEY) && !failed.err.contains("wrong passphrase"), "{failed:?}");
     assert_eq!(server.seen().len(), 0, "nothing was sent");
+}
+
+#[test]
+fn r50_a_command_that_ignores_signals_ends_with_whoever_waits_for_its_key() {
+    let server = Planned::start(|_, _| Does::Answer(whole(&["Yes."])));
+    for signal in [Signal::KILL, Signal::INT] {
+        let home = home(&server, "trap '' HUP INT TERM QUIT PIPE\necho $$ > ~/pid\nwhile :; do sleep 1; done");
+        let run = home.start(&["agent", "-m", "Hi"]);
+        let pid = || fs::read_to_string(home.user().join("pid")).ok().and_then(|pid| pid.trim().parse::<u32>().ok());
+        until("the command runs", || pid().is_some());
+        let pid = pid().expect("its number");
+        assert!(is_alive(pid));
+        run.signal(signal);
+        until("the command has ended", || !is_alive(pid));
+        run.finish();
+    }
+    assert_eq!(server.seen().len(), 0);
 }

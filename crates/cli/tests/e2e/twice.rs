@@ -528,6 +528,11 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("served", "*", "compares both ways itself"),
     ("clients", "*", "starts its own service"),
     ("slow", "*", "starts its own service"),
+    (
+        "key_commands",
+        "r50_a_command_that_ignores_signals_ends_with_whoever_waits_for_its_key",
+        "it ends the owner, which is the command itself",
+    ),
     ("first_setup", "*", "no command of it speaks with an owner, but for a run on a terminal"),
     ("setup", "*", "no command of it speaks with an owner"),
     ("readme", "*", "the pages start, kill and replace owners themselves; each command has its own tests"),

@@ -24,7 +24,7 @@ pub(super) fn read(file: &Path) -> Result<Option<String>, CliError> {
 }
 
 /// Changes the file as a whole or not at all, for its user alone. One command at a time does so.
-pub(super) fn change<T>(
+pub(in crate::commands) fn change<T>(
     file: &Path,
     change: impl FnOnce(Option<&str>) -> Result<(Option<String>, T), CliError>,
 ) -> Result<T, CliError> {
@@ -47,7 +47,7 @@ fn replace(folder: &Path, target: &Path, text: &str) -> io::Result<()> {
     written.persist(target).map(|_| ()).map_err(|error| error.error)
 }
 
-pub(super) fn failed(file: &Path, error: &io::Error) -> CliError {
+pub(in crate::commands) fn failed(file: &Path, error: &io::Error) -> CliError {
     CliError::Failed {
         exit: Exit::Store,
         what: format!("{} cannot be changed ({error})", file.display()),

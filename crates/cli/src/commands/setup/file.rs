@@ -1,18 +1,24 @@
 //! Changes config.toml: adds the model, and the address or key reference of its provider if that is missing. Every
 //! other byte of the file stays as it was.
 
-use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use config::{Config, make_private, read_config, shown_key};
+use config::{Config, is_address, read_config, shown_address, shown_key};
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, TableLike, Value};
 
 use super::choice::Choice;
+use crate::commands::config::file::change;
+pub(super) use crate::commands::config::file::failed;
 use crate::error::{CliError, Exit};
 
 /// The first line of a new file.
 const HEAD: &str = "# The configuration of limulus; `limulus config init --print` shows every key that there is.\n";
+
+/// Keys whose values are names.
+const PLAIN: [&str; 4] = ["api", "kind", "model", "name"];
+/// What stands for a line that cannot be read alone.
+const HIDDEN: &str = "…";
 
 /// A file before and after the change.
 #[derive(Debug)]
@@ -64,26 +70,15 @@ impl Change {
     pub(super) fn lines(&self) -> (Vec<String>, Vec<String>) {
         let before: Vec<&str> = self.before.iter().flat_map(|text| text.lines()).collect();
         let after: Vec<&str> = self.after.lines().collect();
-        let shown = |lines: Vec<String>| lines.into_iter().map(|line| without_key(&line)).collect();
+        let shown = |lines: Vec<String>| lines.into_iter().map(|line| without_secrets(&line)).collect();
         (shown(lines_beyond(&after, &before)), shown(lines_beyond(&before, &after)))
     }
 
-    /// Writes the file whole or not at all.
+    /// Writes the file, if nobody has changed it meanwhile.
     pub(super) fn write(&self) -> Result<(), CliError> {
-        self.replace().map_err(|error| failed(&self.file, &error))
-    }
-
-    fn replace(&self) -> io::Result<()> {
-        // A link stays a link: its target is written.
-        let target = fs::canonicalize(&self.file).unwrap_or_else(|_| self.file.clone());
-        let folder = target.parent().expect("a file has a folder");
-        make_private(folder)?;
-        let mut written = tempfile::NamedTempFile::new_in(folder)?;
-        written.write_all(self.after.as_bytes())?;
-        if let Ok(meta) = fs::metadata(&target) {
-            written.as_file().set_permissions(meta.permissions())?;
-        }
-        written.persist(&target).map(|_| ()).map_err(|error| error.error)
+        change(&self.file, |now| {
+            if now == self.before.as_deref() { Ok((Some(self.after.clone()), ())) } else { Err(changed(&self.file)) }
+        })
     }
 }
 
@@ -101,10 +96,43 @@ fn lines_beyond(text: &[&str], other: &[&str]) -> Vec<String> {
     beyond
 }
 
-/// A line of the file without the key itself, which an earlier configuration may hold.
-fn without_key(line: &str) -> String {
-    let value = line.parse::<DocumentMut>().ok().and_then(|line| Some(line.get("key")?.as_str()?.to_owned()));
-    value.map_or_else(|| line.to_owned(), |key| format!("key = {:?}", shown_key(&key)))
+fn changed(file: &Path) -> CliError {
+    let what = format!("{} was changed meanwhile; nothing was written", file.display());
+    CliError::Refused { exit: Exit::Refused, what, hint: "run it again".to_owned() }
+}
+
+/// A line of the file without the secrets in it: a key, the password of an address, a header.
+fn without_secrets(line: &str) -> String {
+    let Ok(mut parsed) = line.parse::<DocumentMut>() else { return HIDDEN.to_owned() };
+    hide_in(parsed.as_table_mut());
+    parsed.to_string().trim_end_matches('\n').to_owned()
+}
+
+fn hide_in(table: &mut dyn TableLike) {
+    for (name, item) in table.iter_mut() {
+        let is_plain = PLAIN.contains(&name.get());
+        match item {
+            Item::Value(value) => hide(value, is_plain),
+            Item::Table(table) => hide_in(table),
+            _ => {}
+        }
+    }
+}
+
+fn hide(value: &mut Value, is_plain: bool) {
+    match value {
+        Value::String(text) if !is_plain => {
+            let is_address = is_address(text.value());
+            let shown = if is_address { shown_address(text.value()) } else { shown_key(text.value()) };
+            if !is_address || shown != *text.value() {
+                // Without the comment behind it, which may hold a secret too.
+                *value = Value::from(shown);
+            }
+        }
+        Value::InlineTable(table) => hide_in(table),
+        Value::Array(values) => values.iter_mut().for_each(|value| hide(value, is_plain)),
+        _ => {}
+    }
 }
 
 /// What the file is to say.
@@ -240,14 +268,6 @@ fn by_hand(file: &Path, model: &str) -> CliError {
         hint: format!(
             "write `model = \"{model}\"` under [agents.main] yourself, and the provider (docs/configuration.md)"
         ),
-    }
-}
-
-pub(super) fn failed(file: &Path, error: &io::Error) -> CliError {
-    CliError::Failed {
-        exit: Exit::Store,
-        what: format!("{} cannot be changed ({error})", file.display()),
-        hint: "make it and its folder writable, or set LIMULUS_HOME to another folder".to_owned(),
     }
 }
 

@@ -1,12 +1,13 @@
 //! The flags of `limulus setup`.
 
 use clap::Args;
-use config::is_reference;
+use config::{is_address, is_reference, shown_address};
 
 use super::choice::{Given, Key};
 use super::select::by_name;
 use crate::error::CliError;
 use crate::prompt;
+use crate::show::human::printable;
 
 /// Choose a model and its key, try it and write it into the configuration.
 #[derive(Debug, Clone, Args)]
@@ -43,13 +44,16 @@ pub(crate) struct SetupArgs {
     pub(super) json: bool,
 }
 
+const SUCH_AS: &str = "such as: pass show deepseek | limulus setup …";
+
 impl SetupArgs {
     /// What the flags say of a provider; none if they name none.
     pub(super) fn given(&self) -> Result<Option<Given>, CliError> {
         let Some(name) = &self.provider else { return Ok(None) };
         let preset = by_name(name).map_err(|may_be| unknown(name, &may_be))?;
-        if let Some(url) = self.url.as_ref().filter(|url| !url.starts_with("http://") && !url.starts_with("https://")) {
-            return Err(usage(&format!("`--url {url}` is no address"), "it begins with http:// or https://"));
+        if let Some(url) = self.url.as_ref().filter(|url| !is_address(url)) {
+            let what = format!("`--url {}` is no address", printable(&shown_address(url)));
+            return Err(usage(&what, "it begins with http:// or https://, and has no blanks"));
         }
         let base_url = self.url.clone().filter(|url| Some(url) != preset.base_url.as_ref());
         let beginning = format!("{}/", preset.name);
@@ -81,12 +85,11 @@ impl SetupArgs {
         if !self.key_stdin {
             return Ok(None);
         }
-        let typed = prompt::unseen_or_piped("The key (nothing is shown), then Enter:").unwrap_or_default();
+        let typed = prompt::unseen_or_piped("The key (nothing is shown), then Enter:");
+        let typed =
+            typed.map_err(|why| usage(&format!("`--key-stdin` takes the first line of stdin, but {why}"), SUCH_AS))?;
         match typed.trim() {
-            "" => Err(usage(
-                "`--key-stdin` found no key in the first line of stdin",
-                "such as: pass show deepseek | limulus setup …",
-            )),
+            "" => Err(usage("`--key-stdin` found no key in the first line of stdin", SUCH_AS)),
             key => Ok(Some(Key::typed(key))),
         }
     }

@@ -1,7 +1,7 @@
 //! What is asked of a provider that was not found: its address, its key and its model. Without a dialogue nothing is asked, and what
 //! is missing is an error that names the flags.
 
-use config::{Config, Globals, is_reference};
+use config::{Config, Globals, is_address, is_reference};
 
 use super::choice::{Choice, Given, Key};
 use super::dialogue::{ask, unchanged};
@@ -34,7 +34,7 @@ impl Questions<'_> {
             self.check(given)?;
         }
         let base_url = self.address(given)?;
-        let key = self.key(given)?;
+        let key = self.key(given, self.moves(given, base_url.as_deref()))?;
         let model = self.model(given)?;
         Ok(Choice { provider, model, base_url, key })
     }
@@ -47,7 +47,8 @@ impl Questions<'_> {
             let example = preset.example.as_deref().unwrap_or_default();
             missing.push(format!("--url ADDRESS (such as {example})"));
         }
-        if given.key.is_none() && !self.has_key(given) {
+        let moves = self.moves(given, given.base_url.as_deref());
+        if given.key.is_none() && (moves || !self.has_key(given)) {
             missing.push("--key-env VARIABLE, --key-cmd COMMAND or --key-stdin".to_owned());
         }
         if preset.model.is_none() && given.model.is_none() {
@@ -58,8 +59,20 @@ impl Questions<'_> {
         }
         Err(CliError::Usage {
             what: format!("{} needs {}", preset.title, missing.join(", and ")),
-            hint: "add that, or run `limulus setup` on a terminal, which asks for it".to_owned(),
+            hint: if moves {
+                "the key that is there belongs to another address; say which one this address gets".to_owned()
+            } else {
+                "add that, or run `limulus setup` on a terminal, which asks for it".to_owned()
+            },
         })
+    }
+
+    /// Whether a key that is there would go to an address that it was not given for.
+    fn moves(&self, given: &Given, base_url: Option<&str>) -> bool {
+        let now = self.config.address_of(&given.preset.name);
+        let has_key = given.preset.key.as_deref().is_some_and(|variable| self.is_set(variable))
+            || self.config.has_profiles(&given.preset.name);
+        has_key && base_url.is_some_and(|new| now.as_deref() != Some(new))
     }
 
     fn is_configured(&self, given: &Given) -> bool {
@@ -92,19 +105,20 @@ impl Questions<'_> {
         loop {
             let answer = ask(&question, &mark(default.map(String::as_str)))?;
             let address = if answer.is_empty() { default.cloned().unwrap_or_default() } else { answer };
-            if address.starts_with("http://") || address.starts_with("https://") {
+            if is_address(&address) {
                 return Ok(Some(address).filter(|address| Some(address) != preset.base_url.as_ref()));
             }
             say!("An address begins with http:// or https://. Ctrl-C changes nothing.");
         }
     }
 
-    fn key(&self, given: &Given) -> Result<Option<Key>, CliError> {
+    /// The key. One that would move to another address is no default.
+    fn key(&self, given: &Given, moves: bool) -> Result<Option<Key>, CliError> {
         let preset = given.preset;
-        let of_variable = preset.key.as_ref().filter(|variable| self.is_set(variable));
+        let of_variable = preset.key.as_ref().filter(|variable| !moves && self.is_set(variable));
         let of_variable = of_variable.map(|variable| Key::Reference(format!("env:{variable}")));
+        let is_known = !moves && self.config.has_profiles(&preset.name);
         if self.answers == Answers::Given || given.key.is_some() && !given.is_retry {
-            let is_known = self.config.has_profiles(&preset.name);
             return Ok(given.key.clone().or(of_variable.filter(|_| !is_known)));
         }
         if preset.key.is_none() && given.key.is_none() && !prompt::is_yes(&ask("Does it need a key?", " [y/N] ")?) {
@@ -114,7 +128,6 @@ impl Questions<'_> {
             say!("A key is to be had at {page}");
         }
         let before = given.key.clone().or(of_variable);
-        let is_known = self.config.has_profiles(&preset.name);
         let default = match (&given.key, &before) {
             (Some(_), _) => "as before",
             (None, Some(Key::Reference(reference))) => reference,
