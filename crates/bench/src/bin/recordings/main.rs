@@ -1,8 +1,9 @@
-//! The recordings of docs/: one task by a scripted model in a real terminal, as pictures. They show what a program does, not
+//! The recordings of docs/: one task by a scripted model, and a run that is killed, in a real terminal, as pictures. They show what a program does, not
 //! how fast: two runs give the same files, but for times, and a file is left as it is if only times differ.
 
 #![allow(clippy::print_stdout, reason = "a program whose output is its report")]
 
+mod kill;
 mod picture;
 mod scene;
 mod screen;
@@ -26,7 +27,7 @@ type Problem = Box<dyn std::error::Error>;
 const NARROW: u16 = 80;
 const WIDE: u16 = 200;
 
-/// Record the task of a failing test as pictures; needs tmux and Python
+/// Record the task of a failing test, and a run that is killed, as pictures; needs tmux and Python
 #[derive(Debug, Parser)]
 struct Args {
     /// Record this `limulus`; default: the one beside this program
@@ -82,6 +83,7 @@ fn record(args: &Args) -> Result<(), Problem> {
         let screen =
             Scene { binary: &binary, columns: NARROW, colours: Colours::Some, moment: Moment::During }.record()?;
         write(&into, &format!("during-{NARROW}"), &screen, Colours::Some)?;
+        write(&into, &format!("killed-{NARROW}"), &kill::record(&binary, NARROW)?, Colours::Some)?;
     }
     Ok(())
 }

@@ -95,6 +95,9 @@ pub(super) fn is_same_but_for_times(picture: &str, screen: &Screen) -> bool {
     described.is_some_and(|(text, _)| lasting(text) == lasting(&escaped(&screen.text())))
 }
 
+/// The projects of the pictures: the digits of their sessions are those of a folder for the time being.
+const PROJECTS: [&str; 2] = ["calc", "pond"];
+
 /// The text with a mark for each number that is a time, for what turns while the program works, and for the digits of a
 /// session's name.
 fn lasting(text: &str) -> String {
@@ -103,7 +106,8 @@ fn lasting(text: &str) -> String {
         number.parse::<f64>().is_ok()
             && (word.len() > number.len() || next.is_some_and(|next| matches!(next, "s" | "ms")))
     };
-    let is_session = |word: &str| word.strip_prefix("calc-").is_some_and(|digits| digits.len() == 6);
+    let is_session =
+        |word: &str| PROJECTS.iter().any(|name| word.strip_prefix(name).is_some_and(|digits| digits.len() == 7));
     let is_turning =
         |word: &str| word.chars().count() == 1 && word.chars().all(|one| ('\u{2800}'..'\u{2900}').contains(&one));
     let row = |row: &str| {

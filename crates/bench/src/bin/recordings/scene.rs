@@ -10,13 +10,13 @@ use super::server::{Answer, Server};
 use super::tmux::Terminal;
 
 /// The user's folder in the pictures.
-const USER: &str = "/home/you";
+pub(super) const USER: &str = "/home/you";
 /// What is typed while the task goes on.
 const TYPED: &str = "is the empty list tested too?";
 /// What is asked.
 const MESSAGE: &str = "The test fails. Fix it.";
 /// What the terminal shows below the last row.
-const ENDED: &str = "exit=";
+pub(super) const ENDED: &str = "exit=";
 
 const CODE: &str = "\
 def average(numbers):
