@@ -22,7 +22,7 @@ const REPEAT_MS: u64 = 50;
 /// How to answer a request.
 enum Verdict {
     Stream(Box<Asked>, Option<Fault>),
-    Refuse(Vec<u8>),
+    Send(Vec<u8>),
     Hang,
     Odd(Box<Asked>, Odd),
 }
@@ -44,7 +44,7 @@ pub(super) async fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<
                     return Err(error);
                 }
             },
-            Verdict::Refuse(bytes) => stream.write_all(&bytes).await?,
+            Verdict::Send(bytes) => stream.write_all(&bytes).await?,
             Verdict::Hang => return gone(&mut stream, &mut unread).await,
             Verdict::Odd(asked, Odd::Late) => {
                 gone(&mut stream, &mut unread).await?;
@@ -117,14 +117,17 @@ fn verdict(path: &str, body: &[u8], shared: &Shared) -> (Verdict, u64) {
     if path.starts_with(odd::ELSEWHERE) {
         shared.violated("a redirect was followed");
     }
+    if path.ends_with("/models") {
+        return (Verdict::Send(wire::models()), 0);
+    }
     if path.starts_with(odd::ELSEWHERE) || !path.ends_with("/chat/completions") {
-        return (Verdict::Refuse(wire::refusal(404, &format!("nothing at {path}"), None, None)), 0);
+        return (Verdict::Send(wire::refusal(404, &format!("nothing at {path}"), None, None)), 0);
     }
     let asked = match answer::read(body) {
         Ok(asked) => asked,
         Err(message) => {
             shared.violated(&message);
-            return (Verdict::Refuse(wire::refusal(400, &message, None, None)), 0);
+            return (Verdict::Send(wire::refusal(400, &message, None, None)), 0);
         }
     };
     let fault = asked.script.fault.filter(|_| asked.results >= asked.script.after);
@@ -143,7 +146,7 @@ fn verdict(path: &str, body: &[u8], shared: &Shared) -> (Verdict, u64) {
                 _ => "refused as the script says".to_owned(),
             };
             let retry_after = asked.script.retry_after.as_ref();
-            Verdict::Refuse(wire::refusal(status, &message, asked.script.wording, retry_after))
+            Verdict::Send(wire::refusal(status, &message, asked.script.wording, retry_after))
         }
     };
     (verdict, wait_ms)

@@ -85,6 +85,13 @@ pub(super) fn refusal(status: u16, message: &str, body: Option<&str>, retry_afte
     .into_bytes()
 }
 
+/// The list of models.
+pub(super) fn models() -> Vec<u8> {
+    let body = json!({ "object": "list", "data": [{ "id": "scripted", "object": "model" }] }).to_string();
+    format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+        .into_bytes()
+}
+
 /// The pieces in which arguments are streamed: two halves, or pieces of a few bytes if they are long, as from models.
 fn pieces(arguments: &str) -> Vec<&str> {
     let length = if arguments.len() > LONG_ARGUMENTS { PIECE_BYTES } else { arguments.len().div_ceil(2) };

@@ -26,6 +26,7 @@ mod openai_responses;
 mod presets;
 mod rendering;
 mod secret_parts;
+mod served_models;
 mod wait;
 mod wire;
 
@@ -39,7 +40,7 @@ pub use model::{
 };
 pub use model_set::ModelSet;
 pub use offline::Offline;
-pub use ollama::local_models;
 pub use presets::{ProviderPreset, provider_preset, provider_presets};
 pub use rendering::Cached;
 pub use secret_parts::{secrets_of_address, secrets_of_header};
+pub use served_models::{local_models, served_models};

@@ -93,7 +93,7 @@ async fn choose(
     given: Option<Given>,
 ) -> Result<(Choice, u64), CliError> {
     let mut next = match given {
-        Some(given) => Some((given.preset, questions.complete(&given)?)),
+        Some(given) => Some((given.preset, questions.complete(&given).await?)),
         None => None,
     };
     let mut is_listed = false;
@@ -105,7 +105,7 @@ async fn choose(
                 dialogue.list(found);
             }
             match dialogue.choose(found)? {
-                Picked::Preset(preset) => (preset, questions.complete(&Given::nothing(preset))?),
+                Picked::Preset(preset) => (preset, questions.complete(&Given::nothing(preset)).await?),
                 Picked::Found(found) => (preset_of(found)?, found.choice(questions.config)),
             }
         };
@@ -113,7 +113,7 @@ async fn choose(
             Ok(answered_ms) => return Ok((choice, answered_ms)),
             Err(failure) => {
                 next = match dialogue.failed(preset, &choice, &failure)? {
-                    Some(given) => Some((preset, questions.complete(&given)?)),
+                    Some(given) => Some((preset, questions.complete(&given).await?)),
                     None => None,
                 };
             }

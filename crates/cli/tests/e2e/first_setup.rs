@@ -63,9 +63,9 @@ fn r61_a_newcomer_types_a_provider_an_address_a_key_and_a_question() {
     terminal.until("then Enter: >");
     terminal.type_keys(&[KEY]);
     terminal.type_keys(&["Enter"]);
-    let screen = terminal.until("Which model? >");
-    assert!(!screen.contains(KEY), "{screen}");
-    terminal.type_keys(&["scripted", "Enter"]);
+    let screen = terminal.until("Which model? [scripted]");
+    assert!(screen.contains("1. scripted") && !screen.contains(KEY), "{screen}");
+    terminal.type_keys(&["Enter"]);
     let screen = terminal.until("exit=0");
     assert!(screen.contains("custom/scripted answers") && screen.contains("limulus models check"), "{screen}");
     assert!(!terminal.history().contains(KEY), "{}", terminal.history());

@@ -3,9 +3,6 @@
 mod body;
 mod decoder;
 mod frame;
-mod tags;
-
-pub use tags::local_models;
 
 use engine::Candidate;
 

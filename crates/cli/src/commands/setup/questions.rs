@@ -5,10 +5,14 @@ use config::{Config, Globals, is_address, is_reference};
 
 use super::choice::{Choice, Given, Key};
 use super::dialogue::{ask, unchanged};
+use super::trial;
 use crate::error::CliError;
 use crate::output::say;
 use crate::prompt;
 use crate::show::human::printable;
+
+/// Models of a server that are listed; any other is typed.
+const LISTED: usize = 20;
 
 /// How the questions are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,15 +32,16 @@ pub(super) struct Questions<'a> {
 
 impl Questions<'_> {
     /// The whole choice. What is given is not asked for, unless it failed: then it is the answer to an empty line.
-    pub(super) fn complete(&self, given: &Given) -> Result<Choice, CliError> {
+    pub(super) async fn complete(&self, given: &Given) -> Result<Choice, CliError> {
         let provider = given.preset.name.clone();
         if self.answers == Answers::Given {
             self.check(given)?;
         }
         let base_url = self.address(given)?;
         let key = self.key(given, self.moves(given, base_url.as_deref()))?;
-        let model = self.model(given)?;
-        Ok(Choice { provider, model, base_url, key })
+        let choice = Choice { provider, model: String::new(), base_url, key };
+        let model = self.model(given, &choice).await?;
+        Ok(Choice { model, ..choice })
     }
 
     /// An error that names every flag that is missing.
@@ -169,7 +174,8 @@ impl Questions<'_> {
         Ok(Some(Key::Reference(reference)))
     }
 
-    fn model(&self, given: &Given) -> Result<String, CliError> {
+    /// The model: of a provider without a usual one, the server says which ones it has.
+    async fn model(&self, given: &Given, choice: &Choice) -> Result<String, CliError> {
         let default = given.model.as_ref().or(given.preset.model.as_ref());
         match default {
             Some(model) if self.answers == Answers::Given || given.model.is_some() && !given.is_retry => {
@@ -177,15 +183,33 @@ impl Questions<'_> {
             }
             _ => {}
         }
+        let served = if default.is_none() { trial::served(self.globals, choice).await } else { vec![] };
+        let shown: Vec<&str> = served.iter().map(String::as_str).filter(|name| is_model(name)).take(LISTED).collect();
+        if !shown.is_empty() {
+            say!("It has:");
+        }
+        for (number, name) in (1..).zip(&shown) {
+            say!("  {number:2}. {}", printable(name));
+        }
+        let default = default.map(String::as_str).or(shown.first().copied());
         loop {
-            let answer = ask("Which model?", &mark(default.map(String::as_str)))?;
-            let model = if answer.is_empty() { default.cloned().unwrap_or_default() } else { answer };
-            if !model.is_empty() && !model.contains(char::is_whitespace) {
+            let answer = ask("Which model?", &mark(default))?;
+            let named = answer.parse().ok().and_then(|number: usize| shown.get(number.checked_sub(1)?));
+            let model = match named {
+                Some(name) => (*name).to_owned(),
+                None if answer.is_empty() => default.unwrap_or_default().to_owned(),
+                None => answer,
+            };
+            if is_model(&model) {
                 return Ok(model);
             }
             say!("The name of a model of {}, as it calls it.", printable(&given.preset.title));
         }
     }
+}
+
+fn is_model(name: &str) -> bool {
+    !name.is_empty() && !name.contains(char::is_whitespace)
 }
 
 /// What stands behind a question: the answer to an empty line.

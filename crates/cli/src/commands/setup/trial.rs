@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use config::{Config, ConfigError, FlagValues, Globals};
 use engine::{Candidate, Failure, FailureClass};
 use futures_util::StreamExt as _;
-use models::{Cached, Endpoint, Message, Model as _, ModelSet, Request};
+use models::{Api, Cached, Endpoint, Message, Model as _, ModelSet, Request};
 
 use super::choice::Choice;
 use crate::output::say_step;
@@ -35,6 +35,18 @@ pub(super) async fn ask(globals: &Globals, choice: &Choice) -> Result<u64, Failu
     let (candidate, endpoint) = order(&config, choice).map_err(refused).map_err(masked)?;
     answer(candidate, endpoint, &choice.name()).await.map_err(masked)?;
     Ok(u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX))
+}
+
+/// The models that the server of a choice lists; none if it has another API than that of OpenAI, or does not answer at once.
+pub(super) async fn served(globals: &Globals, choice: &Choice) -> Vec<String> {
+    let any = Choice { model: "any".to_owned(), ..choice.clone() };
+    let config = Config::load(&globals.home, &any.environment(&globals.environment), FlagValues::default());
+    match config.and_then(|config| order(&config, &any)) {
+        Ok((_, endpoint)) if matches!(endpoint.api, Api::OpenAiChat | Api::OpenAiResponses) => {
+            models::served_models(&endpoint).await.unwrap_or_default()
+        }
+        _ => vec![],
+    }
 }
 
 async fn answer(candidate: Candidate, endpoint: Endpoint, model: &str) -> Result<(), Failure> {
