@@ -184,6 +184,26 @@ fn r60_the_chat_ends_a_run_that_needs_a_human() {
     }
 }
 
+/// R10: a command whose owner goes away before it answers is not sent to the next one, which would do it a second time.
+#[test]
+fn r10_a_command_whose_owner_goes_away_is_not_sent_again() {
+    let home = Home::new().with("LIMULUS_TOOLS__EXEC__POLICY", "allow");
+    let owner = home.start(&["serve"]);
+    owner.until_err("serving");
+    let stubborn = "run `trap '' TERM; echo $$ >> pids; until test -e go; do sleep 0.02; done`";
+    home.run(&["send", stubborn]).expect_code(0);
+    until("a command that holds", || pids(&home.file("pids")).len() == 1);
+    let stop = home.start(&["/stop"]);
+    let waits_for = || home.json(&["runs", "explain"])["waits_for"].to_string();
+    until("a run that ends", || waits_for().contains("its calls to end"));
+    owner.kill();
+    let stopped = stop.finish().expect_code(1);
+    assert!(stopped.err.contains("went away before it answered /stop"), "{}", stopped.err);
+    home.put("go", "");
+    home.run(&["resume"]).expect_code(130);
+    assert_eq!(outcomes(&home), ["aborted"]);
+}
+
 /// R16: `--drop` ends the run as interrupted, with its command, and the next message is answered.
 #[test]
 fn r16_a_dropped_paused_run_lets_the_next_message_run() {
