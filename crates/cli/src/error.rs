@@ -26,7 +26,7 @@ pub(crate) enum Exit {
     NotFound = 4,
     /// The run completed, but its answer is incomplete.
     Incomplete = 5,
-    /// The run stopped where its message says, and waits.
+    /// The run is paused, and waits.
     Paused = 6,
     /// The run completed, but its answer does not fit the schema that was asked for.
     SchemaMismatch = 7,
@@ -87,7 +87,7 @@ impl Exit {
             Self::Incomplete => ("incomplete", "the run completed, but its answer was cut at its limit or by a filter"),
             Self::Paused => (
                 "paused",
-                "the run stopped before a call, as `--stop-before` says; it waits until `limulus runs resume` resumes it",
+                "the run stopped at a breakpoint (`--stop-before`, `runs break`), or somebody paused it; it waits until `limulus runs resume` resumes it",
             ),
             Self::SchemaMismatch => (
                 "schema_mismatch",

@@ -65,6 +65,7 @@ invariants! {
     Orphan = "INV-ORPHAN", "D7", "at the end of a run no process of it lives but those that its session holds", "at each end of a run";
     Process = "INV-PROCESS", "D7", "a background command is supervised until it has ended, and has ended when the journal says so", "at each append and at the end";
     Leave = "INV-LEAVE", "D9", "a call that needs approval starts only after this very call was approved", "at each answer and at the end";
+    Task = "INV-TASK", "D9 E6", "a run stops once before the first call of each class that its message names, a plan only reads, and an answer that does not fit its schema is asked for once more", "at the end, over the journal";
     Abort = "INV-ABORT", "E4", "a run whose abort was acknowledged ends as aborted, within its limit", "at the end, over the journal";
     Outcome = "INV-OUTCOME", "E4 F1", "a run ends as its script, its limits and its users say", "at the end, over the journal";
     Counters = "INV-COUNTERS", "F1 F2", "tries of a request and waiting times survive a restart", "at the end, over the journal";

@@ -138,6 +138,17 @@ impl Plan {
         (0..self.workload.runs.len()).find(|index| RunId::from(message_id(*index)) == run)
     }
 
+    /// Whether the policy of the runs lets this call run, with approval if it needs that. A plan only reads.
+    pub fn may_run(&self, planned: &Planned) -> bool {
+        !self.workload.task.plan || planned.class == ToolClass::ReadOnly
+    }
+
+    /// Why an answer does not fit the schema of its run; `None` if it does, or if there is none.
+    pub fn misfit(&self, text: &str) -> Option<String> {
+        let fits = !self.workload.task.schema || Hash::of(text.as_bytes()).0[0].is_multiple_of(3);
+        (!fits).then(|| "it is not what was asked for".to_owned())
+    }
+
     /// How many requests of a run can fail by its script before it succeeds; `None` = the run may end with a failure.
     pub fn failures(&self, run: usize) -> Option<u32> {
         let failures = self.workload.runs[run].turns.iter().filter_map(|turn| turn.failure);
@@ -308,9 +319,9 @@ fn settings(workload: &Workload, seed: Seed) -> Settings {
         recover: engine::Recover::Ask,
         executed_files: Policy::Allow,
         web_fetch: Policy::Deny,
-        stop_before: vec![],
-        plan: false,
-        output_schema: None,
+        stop_before: workload.task.stop_before.clone(),
+        plan: workload.task.plan,
+        output_schema: workload.task.schema.then(|| serde_json::json!({ "type": "object" })),
         tools: tools.collect(),
         budget: workload.budget.clone(),
         derived: engine::Derived::default(),

@@ -21,6 +21,9 @@ pub struct Workload {
     /// Whether a model names conversations.
     #[serde(default)]
     pub titles: bool,
+    /// What the messages ask of their runs.
+    #[serde(default)]
+    pub task: Task,
     /// The candidates, in order.
     #[serde(default = "two_keys")]
     pub candidates: Vec<Asked>,
@@ -28,6 +31,18 @@ pub struct Workload {
     pub tools: Vec<Tool>,
     /// The runs, in the order in which their messages are sent.
     pub runs: Vec<Script>,
+}
+
+/// What the messages ask of their runs beside their text.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Task {
+    /// The groups of tools before whose first call a run stops, each once.
+    pub stop_before: Vec<Vec<String>>,
+    /// Whether a run may only read.
+    pub plan: bool,
+    /// Whether an answer is to fit a schema.
+    pub schema: bool,
 }
 
 /// A model with a key, and how its provider treats them.

@@ -4,6 +4,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use engine::{ToolClass, ToolSpec};
 use serde_json::{Value, json};
+use strsim::osa_distance;
 
 use crate::fitting::certainly_fits;
 use crate::limits::{DEFAULT_TIMEOUT_S, TIMEOUT_S};
@@ -62,7 +63,26 @@ pub fn tools_of(name: &str) -> Result<Vec<String>, String> {
     let classes = TOOL_CLASSES.map(|(class, tools)| format!("{class} ({})", tools.join(", ")));
     let is_class = |name: &str| TOOL_CLASSES.iter().any(|(class, _)| *class == name);
     let tools: Vec<&str> = SPECS.iter().map(|spec| spec.name.as_str()).filter(|name| !is_class(name)).collect();
-    Err(format!("`{name}` is no class of tools and no tool; there are: {}, {}", classes.join(", "), tools.join(", ")))
+    let nearest = nearest(name, TOOL_CLASSES.iter().map(|(class, _)| *class).chain(tools.iter().copied()));
+    Err(format!(
+        "`{name}` is no class of tools and no tool{nearest}; there are: {}, {}",
+        classes.join(", "),
+        tools.join(", ")
+    ))
+}
+
+/// The tool of this name. The error names the nearest, and lists all.
+pub fn tool_named(name: &str) -> Result<&'static str, String> {
+    let tools: Vec<&str> = SPECS.iter().map(|spec| spec.name.as_str()).collect();
+    let nearest = || nearest(name, tools.iter().copied());
+    known(name).ok_or_else(|| format!("`{name}` is no tool{}; there are: {}", nearest(), tools.join(", ")))
+}
+
+/// What an error says of the name that was meant, if two keys of the keyboard slipped at most.
+fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let name = name.to_lowercase();
+    let near = known.map(|known| (osa_distance(&name, known), known)).filter(|(distance, _)| *distance <= 2).min();
+    near.map(|(_, known)| format!("; the nearest is `{known}`")).unwrap_or_default()
 }
 
 /// The name of a built-in tool as a constant.

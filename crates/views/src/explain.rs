@@ -118,8 +118,10 @@ fn ways(session: &Session, run: &Run, owned: Owned) -> Vec<Way> {
             way("end it as interrupted", format!("limulus runs resume {id} --drop")),
             abort,
         ],
-        (Lifecycle::Error { .. }, _) => vec![way("repair and resume it", format!("limulus resume {key} --force"))],
-        (Lifecycle::Recovering { .. }, Owned::Yes) => vec![watch],
+        (Lifecycle::Error { .. }, _) => {
+            vec![way("repair and resume it", format!("limulus resume {key} --force")), abort]
+        }
+        (Lifecycle::Recovering { .. }, Owned::Yes) => vec![watch, abort],
         (_, Owned::No) => {
             let resume = way("resume it", format!("limulus resume {key}"));
             raise.into_iter().chain([resume, abort]).collect()

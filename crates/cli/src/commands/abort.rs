@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use clap::Args;
 use config::Globals;
-use engine::RunId;
+use engine::tables::lifecycle::LifecycleKind;
+use engine::{RunId, SessionRow};
 use journal::Reader;
 use protocol::method::{AbortParams, RunsAbort};
 use protocol::{Client, ClientError};
-use views::{count, lookup};
+use views::count;
+use views::lookup::{self, FoundRun};
 
 use super::follower::{End, Follower, Happening};
 use crate::args::WriterArgs;
@@ -31,13 +33,12 @@ pub(crate) struct AbortArgs {
 
 pub(crate) async fn run(args: AbortArgs, globals: &Globals) -> Result<(), CliError> {
     let config = Arc::new(deprecation::load(globals, args.writer.flags())?);
-    let (run, key) = {
+    let FoundRun { run, session: SessionRow { key, lifecycle, .. }, .. } = {
         let reader = Reader::open(&globals.home)?;
-        let found = lookup::run_to_end(&reader, &args.choice.into())?;
-        (found.run, found.session.key)
+        lookup::run_to_end(&reader, &args.choice.into())?
     };
     let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
-    let aborted = match abort(&mut follower, &key, run, args.clear).await {
+    let aborted = match abort(&mut follower, (&key, lifecycle), run, args.clear).await {
         // What waited behind the run may have started.
         Ok(()) => follower.finish(Some(&key)).await,
         error => error,
@@ -46,7 +47,12 @@ pub(crate) async fn run(args: AbortArgs, globals: &Globals) -> Result<(), CliErr
     aborted.and(closed)
 }
 
-async fn abort(follower: &mut Follower<'_>, key: &str, run: RunId, clear: bool) -> Result<(), CliError> {
+async fn abort(
+    follower: &mut Follower<'_>,
+    (key, lifecycle): (&str, LifecycleKind),
+    run: RunId,
+    clear: bool,
+) -> Result<(), CliError> {
     let params = AbortParams { run: Some(run.to_string()), session: None, clear };
     let cancelled = Cell::new(0);
     let ask = async |client: &Client| {
@@ -55,6 +61,9 @@ async fn abort(follower: &mut Follower<'_>, key: &str, run: RunId, clear: bool) 
         Ok(())
     };
     let text = match until_ended(follower, key, run, ask).await? {
+        AbortResult::Ended if matches!(lifecycle, LifecycleKind::Error | LifecycleKind::Recovering) => {
+            format!("run {run}, which needed a human, is aborted; the text so far is kept")
+        }
         AbortResult::Ended => format!("run {run} is aborted; the text so far is kept"),
         AbortResult::Cancelled => format!("run {run} had not started; its message is cancelled"),
     };

@@ -6,30 +6,28 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
-use client::is_gone;
 use config::{Globals, Resolved, Subject, today};
-use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::limits::MESSAGE_BYTES;
 use engine::tables::routing::OnlyIf;
-use engine::{Candidate, MessageId, Outcome, Overrides, QueueMode, ReceiptState, RunId, StopReason, Usage, WaitFor};
+use engine::{Candidate, Outcome, Overrides, QueueMode, ReceiptState, RunId, StopReason, Usage};
 use journal::{Read as _, Reader};
-use protocol::Event;
-use protocol::event::{LifecycleLine, QueueLine, RunEnd, StateLine, Stream};
-use protocol::method::{AbortParams, Agent, AgentAnswer, AgentParams, Attachment, Ended};
+use protocol::event::RunEnd;
+use protocol::method::{AgentAnswer, AgentParams, Attachment};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::budget::{self, Awaited};
 use super::conversation::{Conversation, ConversationArgs};
-use super::follower::{End, Follower, Happening, can_approve};
-use super::given::{Wanted, denied_before};
-use super::message::MessageArgs;
+use super::follower::{End, Follower};
+use super::given::Wanted;
+use super::message::{MessageArgs, refuse_key};
+use super::paused::PausedRun;
 use super::result::OutputFile;
-use super::task::{TaskArgs, must_go_on};
+use super::sent::Sent;
+use super::task::TaskArgs;
 use super::{interrupted, summary};
 use crate::args::{AnswerArgs, WriterArgs};
 use crate::deprecation;
-use crate::error::{CliError, Exit, failed};
+use crate::error::{CliError, Exit};
 use crate::render::set_markdown;
 use crate::show::human::{Zone, now};
 use crate::show::{json_line, print};
@@ -86,6 +84,7 @@ pub(crate) struct AgentArgs {
 pub(crate) async fn run(mut args: AgentArgs, globals: &Globals) -> Result<(), CliError> {
     set_markdown(args.answers.markdown);
     let text = std::mem::take(&mut args.message).read()?;
+    refuse_key(&text, args.key.as_deref())?;
     let output = args.output_last.as_deref().map(OutputFile::find).transpose()?;
     let schema = args.task.schema().await?;
     let conversation = Conversation::of(&args.conversation, args.key.as_deref(), globals)?;
@@ -279,12 +278,13 @@ async fn converse(
     if follower.is_owner() {
         report_others(follower, key, globals)?;
     }
-    let (home, stops) = (globals.home.clone(), !params.stop_before.is_empty());
-    let mut sent = Sent { home, stops, ..Sent::default() };
+    let paused_before = PausedRun::of_key(&Reader::open(&globals.home)?, key)?.map(|paused| paused.run);
+    let mut message = Sent::to(key, &globals.home);
+    (message.stops, message.paused_before) = (!params.stop_before.is_empty(), paused_before);
     follower.follow(key).await?;
     follower.steer_by_keyboard(key);
     let mut ended = loop {
-        if let Some(ended) = sent.follow(follower, params).await? {
+        if let Some(ended) = message.follow(follower, params).await? {
             break ended;
         }
         follower.reopen().await?;
@@ -293,7 +293,8 @@ async fn converse(
     while is_completed(&ended)
         && let Some(message) = follower.pop_steer().await
     {
-        let mut typed = Sent { run: Some(message.into()), steers: Some(message), ..Sent::default() };
+        let mut typed = Sent::to(key, &globals.home);
+        (typed.run, typed.steers) = (Some(message.into()), Some(message));
         ended = loop {
             if let Some((run, end)) = typed.wait(follower, key).await? {
                 break Ending::Run(run, end);
@@ -306,175 +307,6 @@ async fn converse(
 
 fn is_completed(ended: &Ending) -> bool {
     matches!(ended, Ending::Run(_, end) if end.outcome == Outcome::Completed)
-}
-
-/// A sent message and what is known about it.
-#[derive(Debug, Default)]
-struct Sent {
-    /// Its run, once the message is accepted.
-    run: Option<RunId>,
-    /// Its id, if another run may take it over.
-    steers: Option<MessageId>,
-    /// Ends of runs that arrived before the acceptance.
-    ended: Vec<(RunId, RunEnd)>,
-    /// The folder of the home.
-    home: PathBuf,
-    /// Whether its run may stop before a call.
-    stops: bool,
-}
-
-impl Sent {
-    /// Sends the message under its key and follows its run to the end. None if the owner went away.
-    async fn follow(&mut self, follower: &mut Follower<'_>, params: &AgentParams) -> Result<Option<Ending>, CliError> {
-        let is_known = self.run.is_some();
-        let mut answers = match follower.client().ask::<Agent>(params.clone()) {
-            Ok(answers) => answers,
-            Err(error) if is_gone(&error) => return Ok(None),
-            Err(error) => return Err(failed(error)),
-        };
-        let mut has_answered = false;
-        loop {
-            // The response first: it says how much of the lines is shown that come after it.
-            let answer = tokio::select! {
-                biased;
-                answer = answers.next(), if !has_answered => answer,
-                happening = follower.next() => {
-                    match happening? {
-                        Happening::Recorded(event) => {
-                            if let Some((run, end)) = self.see(&event)? {
-                                return Ok(Some(Ending::Run(run, end)));
-                            }
-                        }
-                        Happening::Interrupt => follower.abort(self.abort(&params.session_key)),
-                        Happening::Gone => return Ok(None),
-                    }
-                    continue;
-                }
-            };
-            if let Ok(AgentAnswer::Accepted { verbose, .. }) = &answer {
-                follower.screen.set_verbose(*verbose);
-            }
-            // Lines that came before the response are drawn before it counts.
-            while let Some(event) = follower.next_arrived() {
-                if let Some((run, end)) = self.see(&event)? {
-                    return Ok(Some(Ending::Run(run, end)));
-                }
-            }
-            match answer {
-                Ok(AgentAnswer::Accepted { run_id, message, mode, .. }) => {
-                    self.run = Some(run_id);
-                    // A message with a followup leg is answered by that leg.
-                    self.steers = Some(message).filter(|_| mode != QueueMode::SteerBacklog);
-                    // Where nobody can be asked, nobody raises a limit either.
-                    if mode != QueueMode::Interrupt
-                        && !can_approve()
-                        && let Some(awaited) = budget::awaited(follower.client(), &params.session_key).await
-                    {
-                        return Err(awaited.error(&params.session_key));
-                    }
-                    // Its run may have stopped before this command began.
-                    self.must_go_on(&params.session_key)?;
-                    if let Some(at) = self.ended.iter().position(|(run, _)| *run == run_id) {
-                        let (run, end) = self.ended.swap_remove(at);
-                        return Ok(Some(Ending::Run(run, end)));
-                    }
-                }
-                Ok(AgentAnswer::Command { text }) => return Ok(Some(Ending::Command(text))),
-                // The missed lines contain its last line.
-                Ok(_) if is_known => has_answered = true,
-                Ok(AgentAnswer::Ok(ended) | AgentAnswer::Error(ended) | AgentAnswer::Timeout(ended)) => {
-                    let (run, end) = answered_before(follower, &params.session_key, ended);
-                    if denied_before(&self.home, run)? {
-                        follower.note_denied(run);
-                    }
-                    return Ok(Some(Ending::Run(run, end)));
-                }
-                Err(error) if follower.may_retry(&error) => return Ok(None),
-                Err(error) => return Err(failed(error)),
-            }
-        }
-    }
-
-    /// Follows its run to the end. None if the owner went away.
-    async fn wait(&mut self, follower: &mut Follower<'_>, key: &str) -> Result<Option<(RunId, RunEnd)>, CliError> {
-        loop {
-            match follower.next().await? {
-                Happening::Recorded(event) => {
-                    if let Some(end) = self.see(&event)? {
-                        return Ok(Some(end));
-                    }
-                }
-                Happening::Interrupt => follower.abort(self.abort(key)),
-                Happening::Gone => return Ok(None),
-            }
-        }
-    }
-
-    /// The end of its run, if this line is that end.
-    fn see(&mut self, event: &Event) -> Result<Option<(RunId, RunEnd)>, CliError> {
-        if let Some((run, state)) = self.run.and_then(|run| Some((run, event.never_began(run)?))) {
-            return Ok(never_began(state).map(|end| (run, end)));
-        }
-        if let (Some(run), Some(end)) = (event.run, event.run_end()) {
-            if self.run == Some(run) {
-                return Ok(Some((run, end.clone())));
-            }
-            self.ended.push((run, end.clone()));
-        }
-        if let Stream::Queue(QueueLine::Settled { message, taken_by: Some(run), state, .. }) = &event.what
-            && self.steers == Some(*message)
-            && matches!(state, ReceiptState::Steered | ReceiptState::Merged)
-        {
-            self.run = Some(*run);
-        }
-        if let Stream::State(StateLine::Waiting { on: WaitFor::Budget, budget: Some(budget), .. }) = &event.what
-            && (self.run.is_some() && self.run == event.run && !can_approve())
-            && let Some(awaited) = budget.as_limit().and_then(|limit| Awaited::of(&event.session, &limit))
-        {
-            return Err(awaited.error(&event.session));
-        }
-        if let Stream::State(StateLine::Changed { lifecycle: LifecycleKind::Suspended, .. }) = &event.what {
-            self.must_go_on(&event.session)?;
-        }
-        if let Stream::State(StateLine::Lifecycle { reason: Some(what), remedy, .. }) = &event.what {
-            let (what, hint) = (what.clone(), remedy.clone().unwrap_or_default());
-            return Err(CliError::Refused { exit: Exit::Refused, what, hint });
-        }
-        Ok(None)
-    }
-
-    /// Returns an error if its run has stopped where its message says.
-    fn must_go_on(&self, key: &str) -> Result<(), CliError> {
-        self.run.filter(|_| self.stops).map_or(Ok(()), |run| must_go_on(&self.home, key, run))
-    }
-
-    /// The run that Ctrl-C ends: its own, or the one that the message waits for.
-    fn abort(&self, key: &str) -> AbortParams {
-        match self.run {
-            Some(run) => AbortParams { run: Some(run.to_string()), ..AbortParams::default() },
-            None => AbortParams { session: Some(key.to_owned()), ..AbortParams::default() },
-        }
-    }
-}
-
-/// Prints the answer of a run that had ended before the same key was sent again.
-fn answered_before(follower: &mut Follower<'_>, key: &str, ended: Ended) -> (RunId, RunEnd) {
-    let Ended { run_id, outcome, ended_at, text, usage, error, stop_reason, .. } = ended;
-    let end = RunEnd { outcome, text, usage, error, stop_reason, category: None, checkpoint: None };
-    let line = match outcome {
-        Outcome::Completed => LifecycleLine::End(end.clone()),
-        _ => LifecycleLine::Error(end.clone()),
-    };
-    follower.screen.say(&format!("run {run_id} answered this key before"));
-    follower.screen.draw_again(&Event {
-        cursor: follower.cursor(key),
-        session: key.to_owned(),
-        run: Some(run_id),
-        at: ended_at,
-        what: Stream::Lifecycle(line),
-        queue: vec![],
-    });
-    (run_id, end)
 }
 
 /// The end of a run whose message was settled before the run started.

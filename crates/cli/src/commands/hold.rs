@@ -61,7 +61,7 @@ pub(crate) struct BreakArgs {
 #[group(required = true, multiple = false)]
 struct BreakpointArgs {
     /// Pause before the next call of this tool starts
-    #[arg(long, value_name = "TOOL")]
+    #[arg(long, value_name = "TOOL", value_parser = tool)]
     before_tool: Option<String>,
     /// Pause when it next enters this state: preparing, tool_exec, compacting, error, retry or awaiting
     #[arg(long, value_name = "STATE", value_parser = state)]
@@ -71,8 +71,14 @@ struct BreakpointArgs {
     clear: bool,
 }
 
+/// Parses the name of a tool, with or without blanks around it.
+fn tool(text: &str) -> Result<String, String> {
+    tools::tool_named(text.trim()).map(str::to_owned)
+}
+
 /// Parses the name of a run state.
 fn state(text: &str) -> Result<RunState, String> {
+    let text = text.trim();
     let names = || RunState::ALL.iter().map(|state| state.name()).collect::<Vec<_>>().join(", ");
     RunState::ALL.iter().find(|state| state.name() == text).copied().ok_or_else(|| format!("there are: {}", names()))
 }

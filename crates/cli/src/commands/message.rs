@@ -2,6 +2,7 @@
 
 use clap::Args;
 use engine::tables::limits::MESSAGE_BYTES;
+use gateway::methods::chat_command;
 
 use crate::error::{CliError, Exit};
 use crate::input::{self, Piped, Wait};
@@ -71,6 +72,26 @@ pub(super) fn text(message: &str) -> Result<String, CliError> {
         return Err(CliError::Usage { what: "the message is empty".into(), hint: GIVE_ONE.into() });
     }
     Ok(text)
+}
+
+/// Refuses a key beside a command: what makes a message the same one is its run, and a command has none.
+pub(super) fn refuse_key(message: &str, key: Option<&str>) -> Result<(), CliError> {
+    let Some(command) = key.and_then(|_| chat_command(message)) else { return Ok(()) };
+    Err(CliError::Usage {
+        what: format!("--key is for messages, and {} is a command, which is carried out each time", command.name),
+        hint: "send it without --key".into(),
+    })
+}
+
+/// Refuses to send a command again whose answer did not come, if a second one would do more.
+pub(super) fn refuse_again(message: &str) -> Result<(), CliError> {
+    let Some(command) = chat_command(message).filter(|command| command.is_once) else { return Ok(()) };
+    let name = command.name;
+    Err(CliError::Failed {
+        exit: Exit::RunFailed,
+        what: format!("the owner of the home went away before it answered {name}: whether that was done is not known"),
+        hint: "`limulus status` and `limulus diff` show it; send it again if it was not done".into(),
+    })
 }
 
 fn message_on_stdin(wait: Wait) -> Result<Option<String>, CliError> {

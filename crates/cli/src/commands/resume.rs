@@ -8,7 +8,7 @@ use client::{HOME, is_gone};
 use config::Globals;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
-use engine::{Lifecycle, Outcome, Phase, RunId, Session, SessionRow, WaitFor};
+use engine::{Lifecycle, Phase, RunId, Session, SessionRow, WaitFor};
 use journal::{Read, Reader, Sqlite};
 use protocol::event::{StateLine, Stream};
 use protocol::method::{AbortParams, NoParams, ResumeParams, RunsRecord, SessionsResume, StatusGet, SubscribeParams};
@@ -18,7 +18,9 @@ use views::fold_branch;
 use views::{SessionKey, printable_line};
 
 use super::conversation::last_of_folder;
+use super::ends::Ends;
 use super::follower::{End, Follower, Happening, can_approve};
+use super::paused::PausedRun;
 use super::{background, budget};
 use crate::args::{AnswerArgs, WriterArgs};
 use crate::deprecation;
@@ -115,9 +117,10 @@ async fn offer(args: (AnswerArgs, WriterArgs), globals: &Globals) -> Result<(), 
     }
 }
 
-/// Follows a session until it is idle. The caller follows it already.
+/// Follows a session until it is idle. The caller has followed it since before its request, so the lines of a run that has
+/// ended or paused by now are still to come.
 pub(super) async fn follow_one(follower: &mut Follower<'_>, reader: &Reader, key: &str) -> Result<(), CliError> {
-    let rows = rows(reader, Some(&SessionKey::parse(Some(key))?))?;
+    let rows: Vec<_> = reader.session(key)?.into_iter().collect();
     let params = ResumeParams { session_key: Some(key.to_owned()), force: false };
     resume(follower, reader, &rows, params, Begin::default()).await
 }
@@ -149,9 +152,14 @@ async fn resume(
     mut params: ResumeParams,
     begin: Begin,
 ) -> Result<(), CliError> {
+    let paused = paused(reader, params.session_key.as_deref())?;
     if rows.is_empty() {
-        follower.screen.say("nothing is unfinished");
-        return Ok(());
+        return rest(follower, &paused);
+    }
+    if params.session_key.is_none() {
+        for paused in &paused {
+            follower.screen.say(&paused.note());
+        }
     }
     let force = params.force;
     // Another process has tried to erase what was deleted, and does not try again.
@@ -167,8 +175,7 @@ async fn resume(
     let mut following = Following {
         reader,
         busy: rows.iter().filter(|row| !is_refused(row)).map(|row| (row.key.clone(), Busy::default())).collect(),
-        outcomes: vec![],
-        incomplete: 0,
+        ends: Ends::default(),
         needs_human: rows.iter().find(is_refused).map(|row| row.key.clone()),
         begin,
         waiting: vec![],
@@ -196,10 +203,42 @@ async fn resume(
             return Ok(());
         }
     }
-    let needs_human = following.needs_human.map(|key| (why(reader, &key), key));
-    ended(&following.outcomes, following.incomplete, needs_human)?;
+    if let Some(key) = following.needs_human {
+        return Err(needs_human(reader, &key));
+    }
+    following.ends.result(reader, &mut follower.screen).await?;
     // On a terminal somebody sees it.
     following.unraised.filter(|_| !can_approve()).map_or(Ok(()), Err)
+}
+
+/// The paused runs of the session that is named, or of all.
+fn paused(reader: &Reader, key: Option<&str>) -> Result<Vec<PausedRun>, CliError> {
+    let rows = match key.map(|key| SessionKey::parse(Some(key))).transpose()? {
+        Some(key) => reader.session(&key.to_string())?.into_iter().collect(),
+        None => reader.sessions()?,
+    };
+    let paused = rows.iter().map(|row| PausedRun::of(reader, row).transpose());
+    paused.flatten().collect()
+}
+
+/// Nothing goes on: it is said which runs are paused.
+fn rest(follower: &mut Follower<'_>, paused: &[PausedRun]) -> Result<(), CliError> {
+    let Some((first, others)) = paused.split_first() else {
+        follower.screen.say("nothing is unfinished");
+        return Ok(());
+    };
+    for paused in others {
+        follower.screen.say(&paused.note());
+    }
+    Err(first.rests())
+}
+
+fn needs_human(read: &dyn Read, key: &str) -> CliError {
+    CliError::Refused {
+        exit: Exit::Refused,
+        what: format!("session {key} needs a human{}", why(read, key)),
+        hint: format!("`limulus resume {key} --force` resumes it"),
+    }
 }
 
 /// The failure of a session that needs a human, as far as it is readable.
@@ -239,9 +278,7 @@ impl Begin {
 struct Following<'a> {
     reader: &'a Reader,
     busy: BTreeMap<String, Busy>,
-    outcomes: Vec<Outcome>,
-    /// How many of their answers are incomplete.
-    incomplete: usize,
+    ends: Ends,
     needs_human: Option<String>,
     begin: Begin,
     /// The sessions that wait for a larger budget.
@@ -321,17 +358,7 @@ impl Following<'_> {
     }
 
     fn see(&mut self, event: &Event, screen: &mut Screen) -> Result<(), CliError> {
-        if let Some(end) = event.run_end() {
-            self.outcomes.push(end.outcome);
-            if let (Some(reason), Some(run)) = (end.stop_reason, event.run) {
-                self.incomplete += 1;
-                let why = reason.in_words();
-                screen.say(&format!("! the answer of run {run} of {} is incomplete: {why}", event.session));
-            }
-            if let (Some(failure), Some(run)) = (&end.error, event.run) {
-                screen.say(&format!("✗ run {run} of {}: {failure}", event.session));
-            }
-        }
+        self.ends.see(event, self.reader, screen)?;
         if self.is_leaving && event.run_end().is_some() && self.busy.remove(&event.session).is_some() {
             if self.reader.session(&event.session)?.is_some_and(|row| row.unfinished) {
                 screen.say(&format!("… more waits: `limulus resume {}` continues with it", event.session));
@@ -350,6 +377,11 @@ impl Following<'_> {
         // The failure from before the repair, or the session continues despite it.
         if continues(self.reader, &event.session, lifecycle, erases)? {
             return Ok(());
+        }
+        if lifecycle == LifecycleKind::Suspended {
+            // Somebody may have resumed it meanwhile.
+            let Some(paused) = PausedRun::of_key(self.reader, &event.session)? else { return Ok(()) };
+            self.ends.pause(paused);
         }
         self.busy.remove(&event.session);
         if lifecycle == LifecycleKind::Error {
@@ -431,37 +463,6 @@ fn idle_lifecycle(event: &Event) -> Option<LifecycleKind> {
         LifecycleKind::Initializing | LifecycleKind::Active | LifecycleKind::Recovering => false,
     };
     is_idle.then_some(*lifecycle)
-}
-
-fn ended(outcomes: &[Outcome], incomplete: usize, needs_human: Option<(String, String)>) -> Result<(), CliError> {
-    if let Some((why, key)) = needs_human {
-        let what = format!("session {key} needs a human{why}");
-        return Err(CliError::Refused {
-            exit: Exit::Refused,
-            what,
-            hint: format!("`limulus resume {key} --force` resumes it"),
-        });
-    }
-    let failed = outcomes.iter().filter(|outcome| **outcome != Outcome::Completed).count();
-    if failed == 0 && incomplete > 0 {
-        let what = format!("{incomplete} of {} answers are incomplete", outcomes.len());
-        let hint = "send another message to continue".into();
-        return Err(CliError::Failed { exit: Exit::Incomplete, what, hint });
-    }
-    if failed == 0 {
-        return Ok(());
-    }
-    let exit = match outcomes {
-        [Outcome::Aborted] => Exit::Aborted,
-        [Outcome::TimedOut | Outcome::Stalled] => Exit::TimedOut,
-        _ => Exit::RunFailed,
-    };
-    let what = format!("{failed} of {} runs did not complete", outcomes.len());
-    Err(CliError::Failed {
-        exit,
-        what,
-        hint: "`limulus runs list` shows them, `limulus runs trace RUN` shows why".into(),
-    })
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use views::SessionKey;
 use views::{lookup, name};
 
 use super::follower::{End, Follower};
+use super::message::{refuse_again, refuse_key};
 use crate::args::WriterArgs;
 use crate::deprecation;
 use crate::error::{CliError, Exit, failed};
@@ -139,12 +140,13 @@ struct SentMessage {
     /// Whether an owner is there to execute it.
     served: bool,
     /// The paused run of its session, which comes first.
-    #[serde(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     paused: Option<RunId>,
 }
 
 pub(crate) async fn run(args: SendArgs, globals: &Globals) -> Result<(), CliError> {
     let message = super::message::text(&args.text)?;
+    refuse_key(&message, args.key.as_deref())?;
     let key = SessionKey::parse(args.session.as_deref())?;
     let config = Arc::new(deprecation::load(globals, args.writer.flags())?);
     let overrides = engine::Overrides::default();
@@ -224,7 +226,10 @@ async fn send(follower: &mut Follower<'_>, params: &AgentParams) -> Result<SendR
             }
             Ok(AgentAnswer::Command { text }) => return Ok(SendResponse::Command(text)),
             Ok(_) => return Err(CliError::bug("a message was answered before it was accepted")),
-            Err(error) if is_gone(&error) => follower.reopen().await?,
+            Err(error) if is_gone(&error) => {
+                refuse_again(&params.message)?;
+                follower.reopen().await?;
+            }
             Err(error) => return Err(failed(error)),
         }
     }

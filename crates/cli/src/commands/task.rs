@@ -5,13 +5,11 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use engine::{PauseCause, RunId};
+use engine::{RunId, Settings};
 use journal::{Read as _, Reader};
 use serde_json::Value;
-use views::fold_branch;
 
 use crate::error::{CliError, Exit};
-use crate::render::call_in_words;
 
 /// What a message asks of its run. Such a message joins no other run.
 #[derive(Debug, Default, Args)]
@@ -68,23 +66,23 @@ pub(super) async fn structured(schema: &Value, text: &str) -> Result<Value, CliE
     })
 }
 
+/// One of a list, with or without blanks around it.
 fn class(name: &str) -> Result<String, String> {
+    let name = name.trim();
     tools::tools_of(name).map(|_| name.to_owned())
 }
 
-/// Returns an error with exit code 6 if this run has stopped at a breakpoint: nobody here resumes it.
-pub(super) fn must_go_on(home: &Path, key: &str, run: RunId) -> Result<(), CliError> {
-    let reader = Reader::open(home)?;
-    let Some(row) = reader.session(key)?.filter(|row| row.run == Some(run)) else { return Ok(()) };
-    let session = fold_branch(&reader, &row)?;
-    let Some(run) = session.run().filter(|known| known.id == run) else { return Ok(()) };
-    let at_breakpoint = run.pause.filter(|pause| pause.cause == PauseCause::Breakpoint);
-    let Some(call) = at_breakpoint.and_then(|pause| run.call(pause.call?)) else { return Ok(()) };
-    let arguments = reader.body(&call.arguments.hash)?.unwrap_or_default();
-    let wanted = call_in_words(&call.tool, &String::from_utf8_lossy(&arguments));
-    Err(CliError::Failed {
-        exit: Exit::Paused,
-        what: format!("stopped before `{}`, as --stop-before says; the agent wants: {wanted}", call.tool),
-        hint: format!("`limulus runs resume {0}` goes on with it, `limulus runs abort {0}` ends the run", run.id),
-    })
+/// The schema that the answer of this run is to fit; none if it is to fit none, or if its settings were erased.
+pub(super) fn schema_of(reader: &Reader, run: RunId) -> Result<Option<Value>, CliError> {
+    let Some(row) = reader.run(run)? else { return Ok(None) };
+    let settings = reader.body(&row.settings)?.and_then(|bytes| Settings::from_bytes(&bytes).ok());
+    Ok(settings.and_then(|settings| settings.output_schema))
+}
+
+/// Returns an error with exit code 7 if the answer of a run that completed does not fit the schema that its message names.
+pub(super) async fn must_fit(reader: &Reader, run: RunId, text: &str) -> Result<(), CliError> {
+    match schema_of(reader, run)? {
+        Some(schema) => structured(&schema, text).await.map(drop),
+        None => Ok(()),
+    }
 }

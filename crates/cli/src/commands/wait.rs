@@ -8,9 +8,12 @@ use config::Globals;
 use engine::{Outcome, ReceiptRow, RunId};
 use journal::{Read as _, Reader};
 use protocol::method::{AgentWait, WaitParams, WaitStatus, Waited};
-use views::lookup;
+use protocol::show::{Payload, Reply};
+use views::lookup::{self, FoundRun};
 
 use super::agent::incomplete;
+use super::paused::Pauses;
+use super::task::must_fit;
 use crate::error::{CliError, Exit, failed};
 use crate::show::choice::RunChoice;
 use crate::show::{json, print};
@@ -36,21 +39,35 @@ pub(crate) struct WaitArgs {
 
 pub(crate) async fn run(args: WaitArgs, globals: &Globals) -> Result<(), CliError> {
     let reader = Reader::open(&globals.home)?;
-    let run = lookup::run_or_message(&reader, &args.choice.into())?.run;
-    let (waited, ended) = wait(globals, &reader, run, args.timeout.map(Duration::from_secs)).await?;
+    let FoundRun { run, session, .. } = lookup::run_or_message(&reader, &args.choice.clone().into())?;
+    let (waited, ended) = wait(&args, globals, (&reader, session.key), run).await?;
     if args.json {
         print(&json(&waited))?;
     }
-    outcome(&waited, ended, !args.json)
+    outcome(&waited, ended, !args.json)?;
+    match (ended, waited.reply) {
+        (Some(Outcome::Completed), Some(reply)) => must_fit(&reader, waited.run_id, &text_of(&reply)).await,
+        _ => Ok(()),
+    }
+}
+
+/// The text of the answer.
+fn text_of(reply: &Reply) -> String {
+    let texts = reply.payloads.iter().map(|payload| match payload {
+        Payload::Text { text, .. } => text.as_str(),
+        Payload::ToolSummary { .. } | Payload::Media { .. } | Payload::Error { .. } => "",
+    });
+    texts.collect()
 }
 
 /// The result of the wait, and how the run ended if it did.
 async fn wait(
+    args: &WaitArgs,
     globals: &Globals,
-    reader: &Reader,
+    (reader, key): (&Reader, String),
     mut run: RunId,
-    within: Option<Duration>,
 ) -> Result<(Waited, Option<Outcome>), CliError> {
+    let (within, mut pauses) = (args.timeout.map(Duration::from_secs), Pauses::of(key));
     let began = Instant::now();
     loop {
         let row = reader.run(run)?;
@@ -73,6 +90,9 @@ async fn wait(
             let (ended_at, error, stop_reason, reply) = (None, None, None, None);
             let waited = Waited { run_id: run, status, started_at, ended_at, error, stop_reason, reply };
             return Ok((waited, None));
+        }
+        if let Some(paused) = pauses.news(reader)? {
+            paused.say(args.json);
         }
         let most = left.map_or(ROUND_MS, |left| u64::try_from(left.as_millis()).unwrap_or(ROUND_MS).clamp(1, ROUND_MS));
         let Some(Ok(owner_client)) = look(&globals.home, false).await else {

@@ -6,15 +6,18 @@ use std::time::Duration;
 use clap::Args;
 use client::{OwnerClient, StreamTarget, look};
 use config::Globals;
+use engine::tables::lifecycle::LifecycleKind;
 use engine::{ReceiptRow, RunId};
 use journal::{Read as _, Reader};
 use protocol::Event;
-use protocol::event::RunEnd;
+use protocol::event::{RunEnd, StateLine, Stream};
 use views::lookup::{self, FoundRun};
 
 use super::agent::never_began;
 use super::follower::{can_approve, quit_on_signals};
+use super::paused::Pauses;
 use super::stream::{DrawnStream, Followed};
+use super::task::must_fit;
 use crate::args::AnswerArgs;
 use crate::error::{CliError, failed};
 use crate::render::{Screen, Style, set_markdown};
@@ -54,16 +57,20 @@ pub(crate) async fn run(args: WatchArgs, globals: &Globals) -> Result<(), CliErr
     if args.verbose {
         screen.show_detail();
     }
+    let pauses = Pauses::of(session.key.clone());
     let stream = DrawnStream::new(StreamTarget::Run(session.key, run), reader, true, args.from, screen);
-    let mut watch = Watch { globals, run, stream, reported: false, settled: false };
+    let mut watch = Watch { globals, run, stream, pauses, reported: false, settled: false };
     let ended = watch.until_ended().await?;
-    super::agent::outcome(watch.run, &ended)
+    super::agent::outcome(watch.run, &ended)?;
+    must_fit(&watch.stream.lines.reader, watch.run, &ended.text).await
 }
 
 struct Watch<'a> {
     globals: &'a Globals,
     run: RunId,
     stream: DrawnStream,
+    /// The pauses of its session.
+    pauses: Pauses,
     /// Whether the user was notified that there is no owner.
     reported: bool,
     /// Whether the line was drawn that settled the message before its run started.
@@ -76,6 +83,8 @@ enum Seen {
     Ended(RunEnd),
     /// The message was settled before its run started; its receipt says how.
     Settled,
+    /// The run has paused.
+    Paused,
 }
 
 impl Watch<'_> {
@@ -83,6 +92,9 @@ impl Watch<'_> {
         loop {
             if let Some(ended) = self.check_receipt()? {
                 return Ok(ended);
+            }
+            if let Some(paused) = self.pauses.news(&self.stream.lines.reader)? {
+                self.stream.screen().waits(&paused.note(), &paused.wait_line());
             }
             let greeted = look(&self.globals.home, can_approve()).await;
             let seen = match greeted {
@@ -92,7 +104,7 @@ impl Watch<'_> {
             };
             match seen {
                 Some(Seen::Ended(ended)) => return Ok(ended),
-                Some(Seen::Settled) => {}
+                Some(Seen::Settled | Seen::Paused) => {}
                 None => self.wait().await,
             }
         }
@@ -127,11 +139,20 @@ impl Watch<'_> {
         if std::mem::take(&mut self.reported) {
             self.stream.screen().say("… the home has an owner again");
         }
-        let (run, settled) = (self.run, &mut self.settled);
+        let (run, settled, pauses) = (self.run, &mut self.settled, &mut self.pauses);
         let see = |event: &Event| {
             let ended = end(run, event).map(Seen::Ended);
             *settled |= ended.is_none() && event.settles(run);
-            ended.or_else(|| event.settles(run).then_some(Seen::Settled))
+            let has_paused = match &event.what {
+                Stream::State(StateLine::Changed { lifecycle: LifecycleKind::Suspended, .. }) => !pauses.is_named(),
+                Stream::State(StateLine::Changed { .. }) => {
+                    pauses.over();
+                    false
+                }
+                _ => false,
+            };
+            let settles = event.settles(run).then_some(Seen::Settled);
+            ended.or(settles).or_else(|| has_paused.then_some(Seen::Paused))
         };
         match self.stream.follow(owner_client, see).await? {
             Followed::Enough(seen) => Ok(Some(seen)),
@@ -161,7 +182,8 @@ impl Watch<'_> {
 
     /// Waits until the next poll.
     async fn wait(&mut self) {
-        if !std::mem::replace(&mut self.reported, true) {
+        // What is paused is not continued by an owner either, and was named.
+        if !self.pauses.is_named() && !std::mem::replace(&mut self.reported, true) {
             let key = self.stream.lines.target.key().to_owned();
             self.stream.screen().say(&format!(
                 "… no process that answers owns this home: `limulus resume {key}` continues the run; waiting for an owner"

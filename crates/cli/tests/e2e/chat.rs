@@ -167,3 +167,30 @@ fn r62_exit_ends_the_client_alone() {
     busy.let_go();
     busy.finish().expect_code(0);
 }
+
+/// R10: a key makes a message the same one. A command has no run to be the same, so a key beside it is refused, and nothing is done.
+#[test]
+pub(crate) fn r10_a_key_beside_a_command_is_refused() {
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    for name in ["a", "b"] {
+        let text = format!("call:write {{\"path\":\"{name}\",\"content\":\"1\"}}\ntokens=2");
+        home.run(&["--yes", &text]).expect_code(0);
+    }
+    let commands =
+        ["/undo", "/diff", "/exit", "/clear", "/stop", "/compact", "/model acme/other", "/undo more", "/HELP"];
+    for command in commands {
+        for words in [&["agent", "--key", "k", "-m", command][..], &["send", "--key", "k", command]] {
+            let refused = home.run(words).expect_code(2);
+            assert!(refused.err.contains("--key is for messages, and /"), "{words:?}: {}", refused.err);
+        }
+    }
+    assert!(home.file("a").exists() && home.file("b").exists(), "nothing was undone");
+    home.run(&["/undo"]).expect_code(0);
+    assert!(home.file("a").exists() && !home.file("b").exists());
+    // The text behind it is the message.
+    for _ in 0..2 {
+        home.run(&["agent", "--key", "k", "-m", "/new tokens=2 Hello"]).expect_code(0);
+    }
+    assert_eq!(home.json(&["runs", "list"]).as_array().expect("a list").len(), 3);
+}

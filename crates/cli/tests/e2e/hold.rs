@@ -139,6 +139,71 @@ fn r20_a_repaired_session_recovers_before_its_run_continues() {
     assert_eq!(entries[at + 1..at + 5], expected, "{entries:?}");
 }
 
+/// R60: a run that needs a human can be ended, with and without an owner: its command is ended, and what follows is answered.
+#[test]
+fn r60_a_run_that_needs_a_human_can_be_aborted() {
+    for is_owned in [true, false] {
+        let home = Home::new().with("LIMULUS_TOOLS__EXEC__POLICY", "allow").with("LIMULUS_RUNS__POISON_AFTER", "1");
+        let owner = home.start(&["serve"]);
+        owner.until_err("serving");
+        home.run(&["send", HOLD]).expect_code(0);
+        until("a command that holds", || pids(&home.file("pids")).len() == 1);
+        owner.kill();
+        let held = home.run(&["resume"]).expect_code(3);
+        assert!(held.err.contains("needs a human"), "{}", held.err);
+        let owner = is_owned.then(|| home.start(&["serve"]));
+        if let Some(owner) = &owner {
+            owner.until_err("serving");
+        }
+        let session = home.json(&["sessions", "show"]);
+        assert_eq!((&session["lifecycle"], &session["can_abort"]), (&"error".into(), &true.into()), "{session}");
+        let can = home.json(&["runs", "explain"])["can"].to_string();
+        assert!(can.contains("limulus runs abort"), "{can}");
+        home.run(&["runs", "abort"]).expect_code(0).expect_err("which needed a human, is aborted");
+        assert_eq!(home.json(&["sessions", "show"])["lifecycle"], "idle");
+        assert_eq!(outcomes(&home), ["aborted"]);
+        until("the end of its command", || pids(&home.file("pids")).iter().all(|pid| !is_alive(*pid)));
+        home.run(&["agent", "-m", "Who are you?"]).expect_code(0);
+        home.run(&["runs", "abort"]).expect_code(4);
+    }
+}
+
+/// R60, R62: `/stop` ends such a run too, and `/new` begins a new conversation.
+#[test]
+fn r60_the_chat_ends_a_run_that_needs_a_human() {
+    for (command, says) in [("/stop", "has ended"), ("/new", "a new conversation begins")] {
+        let home = Home::new().with("LIMULUS_TOOLS__EXEC__POLICY", "allow").with("LIMULUS_RUNS__POISON_AFTER", "1");
+        let agent = home.start(&["agent", "-m", HOLD]);
+        until("a command that holds", || pids(&home.file("pids")).len() == 1);
+        agent.kill();
+        home.run(&["resume"]).expect_code(3);
+        let said = home.run(&[command]).expect_code(0).out;
+        assert!(said.contains(says), "{said}");
+        home.run(&["agent", "-m", "Who are you?"]).expect_code(0);
+        assert_eq!(outcomes(&home), ["aborted", "completed"]);
+    }
+}
+
+/// R10: a command whose owner goes away before it answers is not sent to the next one, which would do it a second time.
+#[test]
+fn r10_a_command_whose_owner_goes_away_is_not_sent_again() {
+    let home = Home::new().with("LIMULUS_TOOLS__EXEC__POLICY", "allow");
+    let owner = home.start(&["serve"]);
+    owner.until_err("serving");
+    let stubborn = "run `trap '' TERM; echo $$ >> pids; until test -e go; do sleep 0.02; done`";
+    home.run(&["send", stubborn]).expect_code(0);
+    until("a command that holds", || pids(&home.file("pids")).len() == 1);
+    let stop = home.start(&["/stop"]);
+    let waits_for = || home.json(&["runs", "explain"])["waits_for"].to_string();
+    until("a run that ends", || waits_for().contains("its calls to end"));
+    owner.kill();
+    let stopped = stop.finish().expect_code(1);
+    assert!(stopped.err.contains("went away before it answered /stop"), "{}", stopped.err);
+    home.put("go", "");
+    home.run(&["resume"]).expect_code(130);
+    assert_eq!(outcomes(&home), ["aborted"]);
+}
+
 /// R16: `--drop` ends the run as interrupted, with its command, and the next message is answered.
 #[test]
 fn r16_a_dropped_paused_run_lets_the_next_message_run() {

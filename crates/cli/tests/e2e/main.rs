@@ -51,6 +51,7 @@ mod old_homes;
 mod one_line;
 mod own;
 mod owner;
+mod pauses;
 mod projects;
 mod protocol;
 mod providers;

@@ -30,13 +30,22 @@ pub(crate) fn r16_a_message_stops_its_run_before_the_first_call_of_a_class() {
     let explained = home.json(&["runs", "explain", &run]);
     assert_eq!(explained["state"], "paused", "{explained}");
     // The second command is the same class; the file is another.
-    home.run(&["runs", "resume", &run]).expect_code(0);
+    home.run(&["runs", "resume", &run]).expect_code(6).expect_err("stopped before `write`");
     assert_eq!(fs::read_to_string(home.file("out")).unwrap(), "one\ntwo\n");
     assert!(!home.file("a").exists(), "it stopped before the first edit too");
     home.run(&words).expect_code(6).expect_err("stopped before `write`");
     home.run(&["runs", "resume", &run]).expect_code(0);
     assert_eq!(fs::read_to_string(home.file("a")).unwrap(), "b");
     home.run(&words).expect_code(0);
+}
+
+/// A list may have blanks around its commas.
+#[test]
+pub(crate) fn r16_a_list_of_classes_may_have_blanks() {
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    let words = ["--yes", "--stop-before", " exec , edit ", "call:write {\"path\":\"a\",\"content\":\"b\"}\ntokens=2"];
+    home.run(&words).expect_code(6).expect_err("stopped before `write`");
 }
 
 /// R16: where nobody can be asked, a run stops before it is denied; then it is denied as ever.
@@ -56,6 +65,12 @@ pub(crate) fn r16_a_class_that_does_not_exist_is_refused_with_the_list() {
     for part in ["delete", "edit (write, edit, apply_patch)", "exec (exec, process)", "web_fetch"] {
         assert!(refused.err.contains(part), "{part}: {}", refused.err);
     }
+    for (given, nearest) in [("edti", "edit"), ("Exec,grpe", "exec"), ("exec, aply_patch", "apply_patch")] {
+        let refused = home.run(&["agent", "--stop-before", given, "-m", "hello there"]).expect_code(2);
+        assert!(refused.err.contains(&format!("the nearest is `{nearest}`")), "{given}: {}", refused.err);
+    }
+    let refused = home.run(&["runs", "break", "--before-tool", "exce"]).expect_code(2);
+    assert!(refused.err.contains("the nearest is `exec`"), "{}", refused.err);
     let steer = ["agent", "--stop-before", "exec", "--mode", "steer", "-m", "hello there"];
     home.run(&steer).expect_code(2).expect_err("run of its own");
 }
@@ -102,6 +117,19 @@ pub(crate) fn r61_a_structured_answer_is_one_value() {
     assert_eq!(answer.out, "{\"a\":1}\n");
     let prompt = home.run(&["sessions", "context", "--json"]).expect_code(0).out;
     assert!(prompt.contains("fits the JSON schema"), "{prompt}");
+    let file = schema(&home);
+    let words = ["agent", "--key", "k", "--output-schema", &file, "-m", "say:{\"a\": 3}"];
+    for _ in 0..2 {
+        assert_eq!(
+            home.run(&words).expect_code(0).out,
+            "{\"a\":3}\n",
+            "the value once, also when it is asked for again"
+        );
+    }
+    let words = ["agent", "--key", "k2", "--output-schema", &file, "-m", "say:no"];
+    for _ in 0..2 {
+        assert_eq!(home.run(&words).expect_code(7).out, "no\n");
+    }
     let lines = structured(&home, "say:{\"a\": 2}", true).expect_code(0).out;
     let result: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
     assert_eq!((&result["structured"], &result["exit"]), (&json!({ "a": 2 }), &json!(0)), "{result}");

@@ -74,6 +74,7 @@ beside_an_owner! {
         r62_commands_are_answered_without_a_model_and_hold_for_the_next_run,
         r62_a_session_that_is_verbose_shows_what_its_calls_give,
         r62_a_new_conversation_begins_with_what_follows_the_command,
+        r10_a_key_beside_a_command_is_refused,
     }
     compaction {
         r14_r25_the_model_can_write_down_important_facts_before_a_summary,
@@ -198,7 +199,13 @@ beside_an_owner! {
         r09_the_offline_model_gives_no_titles,
         r50_a_title_holds_no_key,
     }
+    pauses {
+        r16_a_paused_run_is_no_unfinished_work_that_resume_hides,
+        r22_who_waits_for_a_paused_run_is_told_how_it_goes_on,
+        r22_a_message_behind_a_paused_run_says_what_it_waits_for,
+    }
     tasks {
+        r16_a_list_of_classes_may_have_blanks,
         r61_a_plan_changes_nothing,
         r61_a_structured_answer_is_one_value,
         r61_an_answer_that_does_not_fit_is_asked_for_once_more,
@@ -311,6 +318,26 @@ const ONCE: &[(&str, &str, &str)] = &[
         "tasks",
         "r16_a_class_that_does_not_exist_is_refused_with_the_list",
         "checks words before any owner is looked for",
+    ),
+    (
+        "pauses",
+        "r16_a_stop_at_a_breakpoint_has_the_same_exit_code_whoever_follows",
+        "kills the command that owns the home",
+    ),
+    (
+        "pauses",
+        "r16_a_breakpoint_of_a_command_has_the_exit_code_of_one_of_a_message",
+        "kills the command that owns the home",
+    ),
+    (
+        "pauses",
+        "r16_a_conversation_that_is_continued_says_that_its_run_has_stopped",
+        "kills the command that owns the home",
+    ),
+    (
+        "pauses",
+        "r61_an_answer_that_does_not_fit_has_the_same_exit_code_whoever_follows",
+        "kills the command that owns the home",
     ),
     ("tasks", "r61_a_schema_that_is_none_is_refused_before_anything_is_sent", "checks that no home was made"),
     ("one_line", "r24_a_word_that_is_no_command_sends_nothing", "checks that no home was made"),

@@ -72,20 +72,7 @@ impl Machine {
             return Err(not_under_way(run));
         };
         let (ending, request) = (current.ending.is_some(), current.sent().map(|sent| sent.request));
-        match session.conversation.lifecycle {
-            Lifecycle::Error { .. } => {
-                let key = &session.account.key;
-                let reason = format!("a human is needed first: `limulus resume {key} --force`, then abort");
-                return Err(state_refusal(session, &reason));
-            }
-            Lifecycle::Recovering { .. } => return Err(state_refusal(session, RECOVERING)),
-            Lifecycle::Suspended(_) => self.emit(Resumed {}, moment.now),
-            Lifecycle::Initializing
-            | Lifecycle::Ready
-            | Lifecycle::Active(_)
-            | Lifecycle::Idle
-            | Lifecycle::Terminated => {}
-        }
+        self.activate_to_end(moment);
         if let Some(request) = request.filter(|_| mutant!(AbortFallsBack)) {
             self.request_failed(request, Failure::new(FailureClass::Network, "aborted"), moment);
         } else if !ending && !mutant!(AbortForgotten) {
@@ -176,24 +163,15 @@ impl Machine {
     /// Starts a new conversation: at once, or when the active run has ended.
     fn reset(&mut self, moment: Moment) -> Result<Acknowledgement, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
-        match &session.conversation.lifecycle {
-            Lifecycle::Terminated => {
-                return Err(state_refusal(
-                    session,
-                    "it was terminated; use another session key, or `limulus agent --new`",
-                ));
-            }
-            Lifecycle::Error { .. } => {
-                let reason = "a human is needed first: `limulus resume KEY --force`";
-                return Err(state_refusal(session, reason));
-            }
-            Lifecycle::Suspended(_) => {
-                self.emit(Resumed {}, moment.now);
-                self.begin_reset(moment);
-            }
-            Lifecycle::Active(_) => self.begin_reset(moment),
-            Lifecycle::Recovering { .. } => return Err(state_refusal(session, RECOVERING)),
-            Lifecycle::Initializing | Lifecycle::Ready | Lifecycle::Idle => self.emit(Reset {}, moment.now),
+        if matches!(session.conversation.lifecycle, Lifecycle::Terminated) {
+            let reason = "it was terminated; use another session key, or `limulus agent --new`";
+            return Err(state_refusal(session, reason));
+        }
+        if session.run().is_some() {
+            self.activate_to_end(moment);
+            self.begin_reset(moment);
+        } else {
+            self.emit(Reset {}, moment.now);
         }
         self.advance(moment);
         Ok(Acknowledgement::Done)
@@ -243,9 +221,18 @@ impl Machine {
 
     /// Terminates the session: at once, or with its run when nothing of that runs any more.
     fn end_or_terminate(&mut self, moment: Moment) {
-        let Some(session) = self.session.as_ref().filter(|session| session.run().is_some()) else {
+        if self.session.as_ref().and_then(Session::run).is_none() {
             return self.end_session(moment);
-        };
+        }
+        self.activate_to_end(moment);
+        self.begin_terminating(moment);
+        self.advance(moment);
+    }
+
+    /// Makes a run active that is paused, needs a human or is repaired, so that it can end. What its calls have done is
+    /// looked up before it ends.
+    fn activate_to_end(&mut self, moment: Moment) {
+        let Some(session) = &self.session else { return };
         match session.conversation.lifecycle {
             Lifecycle::Suspended(_) => self.emit(Resumed {}, moment.now),
             Lifecycle::Error { .. } => {
@@ -260,8 +247,6 @@ impl Machine {
             | Lifecycle::Idle
             | Lifecycle::Terminated => {}
         }
-        self.begin_terminating(moment);
-        self.advance(moment);
     }
 
     pub(super) fn change_lifecycle(&mut self, to: LifecycleKind, cause: LifecycleCause, moment: Moment) {

@@ -30,10 +30,11 @@ pub struct Flags {
 }
 
 impl Flags {
-    /// Whether an abort is accepted: a run is active and not ending, or it is suspended. A suspended run is not
-    /// interrupted any more, but it can be ended.
+    /// Whether an abort has something to end: a run is active and not ending, or it is suspended, held or being repaired. Such
+    /// a run is not interrupted any more, but it can be ended.
     pub fn can_abort(&self, lifecycle: LifecycleKind) -> bool {
-        self.can_interrupt || lifecycle == LifecycleKind::Suspended
+        use LifecycleKind::{Error, Recovering, Suspended};
+        self.can_interrupt || matches!(lifecycle, Suspended | Error | Recovering)
     }
 
     /// The flags of a session that waits for space on the disk: it is blocked, unless it is suspended anyway.

@@ -22,7 +22,7 @@ use serde_json::Value;
 use crate::connection::{Caller, ReadPermit};
 use crate::error::Error;
 
-pub use acting::{before, states};
+pub use acting::{ChatCommand, before, chat_command, states};
 pub(crate) use acting::{erase, reading, terminate_idle};
 
 /// Runs a request and sends its response.

@@ -93,7 +93,7 @@ fn fits(evidence: &Evidence<'_>, result: &CallSettled) -> bool {
     match result.outcome {
         CallOutcome::Done if adopted(evidence, call) => began && planned.background,
         CallOutcome::Done | CallOutcome::Failed => tools.done.contains(&call) && planned.outcome() == result.outcome,
-        CallOutcome::Denied => !began && planned.asks && plan.seed.leave == Leave::Denied,
+        CallOutcome::Denied => !began && (!plan.may_run(planned) || planned.asks && plan.seed.leave == Leave::Denied),
         // If a crash interrupted a try of a repeatable call, that try has no result; the run ended before the next try.
         CallOutcome::Skipped => match planned.class {
             ToolClass::ReadOnly => true,

@@ -7,6 +7,7 @@ mod compactions;
 mod runs;
 pub mod spending;
 mod streams;
+mod tasks;
 #[cfg(test)]
 pub(crate) mod tests;
 mod titles;
@@ -56,6 +57,9 @@ const CHECKERS: &[Checker] = &[
     compactions::run_does_not_end_in_one,
     spending::is_within_its_limits,
     titles::are_asked_within_their_runs,
+    tasks::runs_stop_where_they_are_to,
+    tasks::a_plan_only_reads,
+    tasks::a_misfit_is_asked_for_once_more,
     views_are_those_of_the_entries,
 ];
 

@@ -15,8 +15,9 @@ pub(super) fn answers_are_whole(evidence: &Evidence<'_>) -> Result<(), Violation
     for event in evidence.events() {
         match event {
             Event::RunStarted(_) => (step, before, is_part) = (vec![], vec![], false),
-            // A run that has made its closing report, or then waited for more budget, only has to close.
-            Event::Noted(e) if e.note == Note::Raised => is_raised = true,
+            // A run that has made its closing report, or then waited for more budget, only has to close. So does one whose
+            // answer does not fit.
+            Event::Noted(e) if matches!(e.note, Note::Raised | Note::SchemaMismatch) => is_raised = true,
             Event::Noted(e) if e.note == Note::Closing => closes = true,
             Event::StepBegun(_) => {
                 is_part = false;

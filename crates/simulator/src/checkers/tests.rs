@@ -5,13 +5,14 @@ use std::sync::Arc;
 use engine::tables::compaction::CompactionStep;
 use engine::{
     Acknowledgement, ApprovalRow, Batch, CallId, CallOutcome, CandidateCooldownSet, CompactionBegun, CompactionCause,
-    EffectId, Failed, Failure, FailureClass, Hash, Note, Noted, ProcessAdopted, ProcessEnded, ReceiptState, Record,
-    RequestSent, ResultsTruncated, RetryScheduled, Seq, Spent, StopReason, TextAdded, Thinking, Timestamp, TitleAsked,
-    TitleEnded, ToolClass, Usage, Views, WaitBegan, WaitEnded, WaitFor,
+    EffectId, Failed, Failure, FailureClass, Hash, Note, Noted, PauseCause, Paused, ProcessAdopted, ProcessEnded,
+    ReceiptState, Record, RequestSent, ResultsTruncated, RetryScheduled, Seq, Spent, StopReason, TextAdded, Thinking,
+    Timestamp, TitleAsked, TitleEnded, ToolClass, Usage, Views, WaitBegan, WaitEnded, WaitFor,
 };
 
 use super::*;
 use crate::plan::{Plan, SESSION_KEY, branch_id, session_id};
+use crate::workload::{Task, Workload};
 use crate::world::{Recorded, View, Watch, World};
 
 /// A change of a good world that violates this invariant.
@@ -135,6 +136,18 @@ pub(crate) const VIOLATIONS: &[Violate] = &[
         let failure = Some(failed.failure.clone());
         append(outside, failed.into());
         append(outside, RunEnded { outcome: Outcome::Failed, failure, ..ended }.into());
+    }),
+    (Invariant::Task, |outside| {
+        append(outside, Noted { note: Note::SchemaMismatch, body: end_of(outside).text[0] }.into());
+    }),
+    (Invariant::Task, |outside| {
+        let paused = Paused { cause: PauseCause::Breakpoint, freeze: false, call: None, state: None, cleared: true };
+        append(outside, paused.into());
+    }),
+    (Invariant::Task, |outside| {
+        let task = Task { plan: true, ..Task::default() };
+        let workload = Workload { task, ..outside.plan.workload.clone() };
+        outside.plan = Arc::new(Plan::of(workload, outside.plan.seed));
     }),
     (Invariant::Once, |outside| outside.tools.starts.push(start_of(outside, ToolClass::Once))),
     (Invariant::Intent, |outside| {

@@ -11,7 +11,7 @@ use crate::fault::{Fault, Lost, PlannedFault};
 use crate::hit::{Harm, Hit};
 use crate::plan::Plan;
 use crate::workload::{
-    After, Again, Asked, Defect, Ends, Leave, Odd, Pause, Script, Seed, Then, Turn, TurnCall, TurnFailure, When,
+    After, Again, Asked, Defect, Ends, Leave, Odd, Pause, Script, Seed, Task, Then, Turn, TurnCall, TurnFailure, When,
     Workload,
 };
 use crate::world::Rng;
@@ -58,9 +58,26 @@ pub fn plan_of(trial: &Trial) -> Plan {
     let mut chain = row("candidates");
     let candidates = if chain.one_in(3) { candidates } else { asked(&mut chain) };
     let titles = row("titles").one_in(3);
-    let mut workload = Workload { seeds: vec![], limits, budget, titles, candidates, tools, runs };
+    let task = task(&mut row("task"));
+    let mut workload = Workload { seeds: vec![], limits, budget, titles, task, candidates, tools, runs };
     leave_out(&mut workload, &trial.dropped);
     Plan::of(workload, seed)
+}
+
+/// In a third of the cases a run stops before some classes, in an eighth it only plans, in a quarter its answer is to fit a
+/// schema.
+fn task(rng: &mut Rng) -> Task {
+    let classes: [&[&str]; 4] = [&["look"], &["put"], &["post", "command"], &["put", "post", "command"]];
+    let one = [rng.pick(classes.len())];
+    // Two groups have no tool in common.
+    let two = rng.of(&[[0, 3], [1, 2]]);
+    let chosen = match rng.pick(6) {
+        0 => &one[..],
+        1 => &two,
+        _ => &[],
+    };
+    let group = |at: &usize| classes[*at].iter().map(|tool| (*tool).to_owned()).collect();
+    Task { stop_before: chosen.iter().map(group).collect(), plan: rng.one_in(8), schema: rng.one_in(4) }
 }
 
 fn limits(rng: &mut Rng) -> Limits {
@@ -380,6 +397,19 @@ mod tests {
         let known: BTreeSet<(u8, u32)> = FLAWS.iter().map(|(class, times)| (*class as u8, *times)).collect();
         assert_eq!((odd, flaws), (Odd::ALL.into(), known));
         assert!(chains == [1, 2, 3, 4, 6].into() && lowered > 50, "{chains:?} {lowered}");
+    }
+
+    #[test]
+    fn r16_r61_whatever_a_message_can_ask_of_its_run_is_drawn() {
+        let (mut stops, mut plans, mut schemas) = (BTreeMap::<usize, u32>::new(), 0, 0);
+        for seed in 0..400 {
+            let Task { stop_before, plan, schema } = plan_of(&Trial::new(Mode::Random, seed)).workload.task;
+            *stops.entry(stop_before.len()).or_default() += 1;
+            plans += u32::from(plan);
+            schemas += u32::from(schema);
+        }
+        assert!(stops.len() == 3 && stops.values().all(|times| *times > 30), "{stops:?}");
+        assert!(plans > 20 && schemas > 50, "{plans} plans, {schemas} schemas");
     }
 
     #[test]

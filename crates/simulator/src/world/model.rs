@@ -121,8 +121,9 @@ impl Model {
             };
             let stop_reason = matches!(end, ReplyEnd::Cut(_)).then_some(StopReason::Length);
             let usage = Usage { input: items.len() as u64, output: pieces.len() as u64, ..Usage::default() };
+            let schema_mismatch = answer_in(&pieces).and_then(|text| plan.misfit(&text));
             let mut reports = said(request, pieces);
-            reports.push_back(Report::RequestEnded { effect: request, usage, stop_reason, schema_mismatch: None });
+            reports.push_back(Report::RequestEnded { effect: request, usage, stop_reason, schema_mismatch });
             return Ok(Reply { reports, end });
         };
         let half = pieces.get(failure.after).and_then(|piece| cut(piece, failure.cut));
@@ -212,6 +213,16 @@ fn cut(piece: &Part, bytes: usize) -> Option<Part> {
         }
         _ => None,
     }
+}
+
+/// The text of a message without calls. One with calls is no answer yet.
+fn answer_in(pieces: &[Part]) -> Option<String> {
+    let texts = pieces.iter().map(|part| match part {
+        Part::Text(text) => Some(text.as_str()),
+        Part::Call { .. } => None,
+        Part::Reasoning(_) | Part::Signature { .. } | Part::Image(_) => Some(""),
+    });
+    texts.collect()
 }
 
 fn said(effect: EffectId, pieces: Vec<Part>) -> VecDeque<Report> {

@@ -279,12 +279,17 @@ fn check(effect: EffectId, call: &Call, outside: &Outside) -> Result<Performer, 
         return Ok(Performer::Known([report].into()));
     }
     let planned = planned_of(call, outside)?;
+    let (decision, reason) = match (outside.plan.may_run(planned), planned.asks) {
+        (false, _) => (Policy::Deny, Some("this run makes a plan".to_owned())),
+        (true, true) => (Policy::Ask, Some(format!("may {} run?", planned.tool))),
+        (true, false) => (Policy::Allow, None),
+    };
     let report = Report::CallChecked {
         effect,
-        decision: if planned.asks { Policy::Ask } else { Policy::Allow },
+        decision,
         fingerprint: planned.fingerprint(),
         evidence: None,
-        reason: planned.asks.then(|| format!("may {} run?", planned.tool)),
+        reason,
         timeout_ms: None,
     };
     Ok(Performer::Known([report].into()))

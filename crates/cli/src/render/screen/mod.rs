@@ -22,8 +22,9 @@ use self::messages::Messages;
 use self::status::Status;
 use super::{Style, vocabulary};
 use crate::commands::background;
+use crate::commands::paused::WaitLine;
 use crate::commands::result::ResultLine;
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::show::json_line;
 
 pub(crate) use self::footer::SPINNER;
@@ -109,6 +110,7 @@ impl Screen {
     /// Draws the whole answer of a run that had ended before.
     pub(crate) fn draw_again(&mut self, event: &Event) {
         match event.run_end() {
+            Some(_) if self.style == Style::Notes => {}
             Some(end) if self.style != Style::Json => {
                 self.out_whole(&end.text);
                 self.leave_unfinished();
@@ -196,6 +198,15 @@ impl Screen {
     /// Writes the result of a message, for a program.
     pub(crate) fn result(&mut self, result: &ResultLine<'_>) {
         self.out(&json_line(result));
+    }
+
+    /// Says on stderr what the command waits for: a line for a person, or one of JSON for a program.
+    pub(crate) fn waits(&mut self, text: &str, line: &WaitLine<'_>) {
+        if self.style == Style::Json {
+            output::say_text(&json_line(line));
+        } else {
+            self.say(&format!("… {text}"));
+        }
     }
 
     /// The run to ask about, if it waits for long and its status line does not say what for.

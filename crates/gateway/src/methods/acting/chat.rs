@@ -73,6 +73,24 @@ pub(super) enum Handled {
     Message(String),
 }
 
+/// A message that is a command and nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChatCommand {
+    /// Its name, with the slash.
+    pub name: &'static str,
+    /// Whether a second one does something else than the first.
+    pub is_once: bool,
+}
+
+/// The command that a message is. `/new TEXT` is none: the text is the message.
+pub fn chat_command(message: &str) -> Option<ChatCommand> {
+    use SlashCommand::{Compact, New, Pause, Resume, Stop, Undo};
+    let (word, _) = parse(message).filter(|(word, rest)| *word != New || rest.is_empty())?;
+    let (name, ..) = COMMANDS.iter().find(|(_, known, _)| *known == word)?;
+    let is_once = matches!(word, New | Stop | Pause | Resume | Compact | Undo);
+    Some(ChatCommand { name, is_once })
+}
+
 /// Whether a message is a command.
 pub(super) fn is_command(message: &str) -> bool {
     parse(message).is_some()
@@ -413,6 +431,20 @@ mod tests {
         for message in ["/etc/passwd is what?", "/statuses", " /status", "stop", "", "what does /status do?"] {
             assert_eq!(parse(message), None, "{message:?}");
         }
+    }
+
+    #[test]
+    fn r10_a_command_that_does_more_the_second_time_is_known() {
+        let check = |message: &str, expected: Option<(&str, bool)>| {
+            assert_eq!(chat_command(message).map(|command| (command.name, command.is_once)), expected, "{message}");
+        };
+        check("/undo", Some(("/undo", true)));
+        check("/RESET", Some(("/new", true)));
+        check("/compact the bugs", Some(("/compact", true)));
+        check("/model acme/large", Some(("/model", false)));
+        check("/diff", Some(("/diff", false)));
+        check("/new what is this?", None);
+        check("/etc/hosts", None);
     }
 
     /// R62: values are parsed as people type them.

@@ -27,6 +27,7 @@ pub(super) use abort::abort;
 pub(super) use agent::agent;
 pub(super) use approvals::resolve_approval;
 pub(super) use budget::set_budget;
+pub use chat::{ChatCommand, chat_command};
 pub(super) use cleanup::cleanup;
 pub(crate) use cleanup::erase;
 pub use cleanup::{before, states};

@@ -23,7 +23,11 @@ pub(in crate::methods) async fn resume_run(caller: &Arc<Caller>, params: RunResu
 pub(in crate::methods) async fn break_at(caller: &Arc<Caller>, params: BreakParams) -> Result<RunAsked, Error> {
     let BreakParams { run, session, before_tool, on_state } = params;
     let at = match (before_tool, on_state) {
-        (Some(tool), None) => Some(Breakpoint::BeforeTool(tool)),
+        (Some(tool), None) => {
+            let hint = "`beforeTool` is the name of one tool";
+            tools::tool_named(&tool).map_err(|why| Error::invalid(why, hint))?;
+            Some(Breakpoint::BeforeTool(tool))
+        }
         (None, Some(state)) => Some(Breakpoint::OnState(state)),
         (None, None) => None,
         (Some(_), Some(_)) => {

@@ -1,0 +1,234 @@
+//! A message on its way: sent to the owner of the home, and followed to the end of the run that answers it.
+
+use std::path::{Path, PathBuf};
+
+use client::is_gone;
+use engine::tables::lifecycle::LifecycleKind;
+use engine::{MessageId, Outcome, QueueMode, ReceiptState, RunId, WaitFor};
+use journal::Reader;
+use protocol::Event;
+use protocol::event::{LifecycleLine, QueueLine, RunEnd, StateLine, Stream};
+use protocol::method::{AbortParams, Agent, AgentAnswer, AgentParams, Ended};
+
+use super::agent::{Ending, never_began};
+use super::budget::{self, Awaited};
+use super::follower::{Follower, Happening, can_approve};
+use super::given::denied_before;
+use super::message::refuse_again;
+use super::paused::Pauses;
+use crate::error::{CliError, Exit, failed};
+use crate::render::Screen;
+
+/// A sent message and what is known about it.
+#[derive(Debug, Default)]
+pub(super) struct Sent {
+    /// Its run, once the message is accepted.
+    pub(super) run: Option<RunId>,
+    /// Whether it was sent to an owner, which may have taken it.
+    was_offered: bool,
+    /// Its id, if another run may take it over.
+    pub(super) steers: Option<MessageId>,
+    /// Ends of runs that arrived before the acceptance.
+    ended: Vec<(RunId, RunEnd)>,
+    /// The folder of the home.
+    home: PathBuf,
+    /// Whether its run may stop before a call.
+    pub(super) stops: bool,
+    /// The pauses of its session.
+    pauses: Pauses,
+    /// The run that was paused before the message was sent.
+    pub(super) paused_before: Option<RunId>,
+    /// Whether this process owns the home, and so executes what the message waits for.
+    is_owner: bool,
+}
+
+impl Sent {
+    /// A message to the session of this key.
+    pub(super) fn to(key: &str, home: &Path) -> Self {
+        Self { home: home.to_owned(), pauses: Pauses::of(key.to_owned()), ..Self::default() }
+    }
+
+    /// Sends the message under its key and follows its run to the end. None if the owner went away.
+    pub(super) async fn follow(
+        &mut self,
+        follower: &mut Follower<'_>,
+        params: &AgentParams,
+    ) -> Result<Option<Ending>, CliError> {
+        let is_known = self.run.is_some();
+        self.is_owner = follower.is_owner();
+        if self.was_offered && !is_known {
+            refuse_again(&params.message)?;
+        }
+        let mut answers = match follower.client().ask::<Agent>(params.clone()) {
+            Ok(answers) => answers,
+            Err(error) if is_gone(&error) => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        self.was_offered = true;
+        let mut has_answered = false;
+        loop {
+            // The response first: it says how much of the lines is shown that come after it.
+            let answer = tokio::select! {
+                biased;
+                answer = answers.next(), if !has_answered => answer,
+                happening = follower.next() => {
+                    match happening? {
+                        Happening::Recorded(event) => {
+                            if let Some((run, end)) = self.see(&event, &mut follower.screen)? {
+                                return Ok(Some(Ending::Run(run, end)));
+                            }
+                        }
+                        Happening::Interrupt => follower.abort(self.abort(&params.session_key)),
+                        Happening::Gone => return Ok(None),
+                    }
+                    continue;
+                }
+            };
+            if let Ok(AgentAnswer::Accepted { verbose, .. }) = &answer {
+                follower.screen.set_verbose(*verbose);
+            }
+            // Lines that came before the response are drawn before it counts.
+            while let Some(event) = follower.next_arrived() {
+                if let Some((run, end)) = self.see(&event, &mut follower.screen)? {
+                    return Ok(Some(Ending::Run(run, end)));
+                }
+            }
+            match answer {
+                Ok(AgentAnswer::Accepted { run_id, message, mode, .. }) => {
+                    self.run = Some(run_id);
+                    // A message with a followup leg is answered by that leg.
+                    self.steers = Some(message).filter(|_| mode != QueueMode::SteerBacklog);
+                    // Where nobody can be asked, nobody raises a limit either.
+                    if mode != QueueMode::Interrupt
+                        && !can_approve()
+                        && let Some(awaited) = budget::awaited(follower.client(), &params.session_key).await
+                    {
+                        return Err(awaited.error(&params.session_key));
+                    }
+                    // Its run may have stopped before this command began.
+                    self.must_go_on(&mut follower.screen)?;
+                    if let Some(at) = self.ended.iter().position(|(run, _)| *run == run_id) {
+                        let (run, end) = self.ended.swap_remove(at);
+                        return Ok(Some(Ending::Run(run, end)));
+                    }
+                }
+                Ok(AgentAnswer::Command { text }) => return Ok(Some(Ending::Command(text))),
+                // The missed lines contain its last line.
+                Ok(_) if is_known => has_answered = true,
+                Ok(AgentAnswer::Ok(ended) | AgentAnswer::Error(ended) | AgentAnswer::Timeout(ended)) => {
+                    let (run, end) = answered_before(follower, &params.session_key, ended);
+                    if denied_before(&self.home, run)? {
+                        follower.note_denied(run);
+                    }
+                    return Ok(Some(Ending::Run(run, end)));
+                }
+                Err(error) if follower.may_retry(&error) => return Ok(None),
+                Err(error) => return Err(failed(error)),
+            }
+        }
+    }
+
+    /// Follows its run to the end. None if the owner went away.
+    pub(super) async fn wait(
+        &mut self,
+        follower: &mut Follower<'_>,
+        key: &str,
+    ) -> Result<Option<(RunId, RunEnd)>, CliError> {
+        self.is_owner = follower.is_owner();
+        loop {
+            match follower.next().await? {
+                Happening::Recorded(event) => {
+                    if let Some(end) = self.see(&event, &mut follower.screen)? {
+                        return Ok(Some(end));
+                    }
+                }
+                Happening::Interrupt => follower.abort(self.abort(key)),
+                Happening::Gone => return Ok(None),
+            }
+        }
+    }
+
+    /// The end of its run, if this line is that end.
+    fn see(&mut self, event: &Event, screen: &mut Screen) -> Result<Option<(RunId, RunEnd)>, CliError> {
+        if let Some((run, state)) = self.run.and_then(|run| Some((run, event.never_began(run)?))) {
+            return Ok(never_began(state).map(|end| (run, end)));
+        }
+        if let (Some(run), Some(end)) = (event.run, event.run_end()) {
+            if self.run == Some(run) {
+                return Ok(Some((run, end.clone())));
+            }
+            self.ended.push((run, end.clone()));
+        }
+        if let Stream::Queue(QueueLine::Settled { message, taken_by: Some(run), state, .. }) = &event.what
+            && self.steers == Some(*message)
+            && matches!(state, ReceiptState::Steered | ReceiptState::Merged)
+        {
+            self.run = Some(*run);
+        }
+        if let Stream::State(StateLine::Waiting { on: WaitFor::Budget, budget: Some(budget), .. }) = &event.what
+            && (self.run.is_some() && self.run == event.run && !can_approve())
+            && let Some(awaited) = budget.as_limit().and_then(|limit| Awaited::of(&event.session, &limit))
+        {
+            return Err(awaited.error(&event.session));
+        }
+        match &event.what {
+            Stream::State(StateLine::Changed { lifecycle: LifecycleKind::Suspended, .. }) => {
+                self.must_go_on(screen)?;
+            }
+            Stream::State(StateLine::Changed { .. }) => {
+                self.pauses.over();
+                self.paused_before = None;
+            }
+            _ => {}
+        }
+        if let Stream::State(StateLine::Lifecycle { reason: Some(what), remedy, .. }) = &event.what {
+            let (what, hint) = (what.clone(), remedy.clone().unwrap_or_default());
+            return Err(CliError::Refused { exit: Exit::Refused, what, hint });
+        }
+        Ok(None)
+    }
+
+    /// Returns an error if its run has stopped where its message says, or if a breakpoint has stopped whatever this process
+    /// executes for it. Any other pause is waited for: it is said how the paused run goes on.
+    fn must_go_on(&mut self, screen: &mut Screen) -> Result<(), CliError> {
+        let Some(run) = self.run else { return Ok(()) };
+        let Some(paused) = self.pauses.news(&Reader::open(&self.home)?)? else { return Ok(()) };
+        let (is_its_own, is_new) = (paused.run == run, self.paused_before != Some(paused.run));
+        if paused.is_at_breakpoint() && (is_its_own && self.stops || self.is_owner && is_new) {
+            if !is_its_own {
+                screen.say("… the message is recorded and follows when that run has ended");
+            }
+            return Err(paused.stopped());
+        }
+        screen.waits(&paused.note(), &paused.wait_line());
+        Ok(())
+    }
+
+    /// The run that Ctrl-C ends: its own, or the one that the message waits for.
+    fn abort(&self, key: &str) -> AbortParams {
+        match self.run {
+            Some(run) => AbortParams { run: Some(run.to_string()), ..AbortParams::default() },
+            None => AbortParams { session: Some(key.to_owned()), ..AbortParams::default() },
+        }
+    }
+}
+
+/// Prints the answer of a run that had ended before the same key was sent again.
+fn answered_before(follower: &mut Follower<'_>, key: &str, ended: Ended) -> (RunId, RunEnd) {
+    let Ended { run_id, outcome, ended_at, text, usage, error, stop_reason, .. } = ended;
+    let end = RunEnd { outcome, text, usage, error, stop_reason, category: None, checkpoint: None };
+    let line = match outcome {
+        Outcome::Completed => LifecycleLine::End(end.clone()),
+        _ => LifecycleLine::Error(end.clone()),
+    };
+    follower.screen.say(&format!("run {run_id} answered this key before"));
+    follower.screen.draw_again(&Event {
+        cursor: follower.cursor(key),
+        session: key.to_owned(),
+        run: Some(run_id),
+        at: ended_at,
+        what: Stream::Lifecycle(line),
+        queue: vec![],
+    });
+    (run_id, end)
+}
