@@ -53,6 +53,7 @@ pub fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
     match words.next() {
         Some(word) if word == SUPERVISE => return tools::supervise_main(words),
+        Some(word) if word == tools::SCHEMA_CHECK => return tools::schema_check_main(),
         Some(word) if word == notifier::RUN => return notifier::run(words),
         _ => {}
     }

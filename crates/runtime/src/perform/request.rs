@@ -8,6 +8,7 @@ use engine::{
 };
 use futures_util::FutureExt as _;
 use models::{Cached, Endpoint, Message, ModelEvent, Request};
+use tools::{SchemaChecker, StructuredError};
 
 use super::Reporter;
 use super::masked_answer::{MaskedAnswer, StreamEvent};
@@ -35,14 +36,22 @@ pub(super) struct Order {
     pub(super) tools: Cached<Arc<[ToolSpec]>>,
     pub(super) continues: bool,
     pub(super) cache_key: Arc<str>,
-    /// The settings, if they have a schema that the answer is to fit.
-    pub(super) has_schema: Option<Arc<Settings>>,
+    /// What the answer is to fit, if anything.
+    pub(super) to_fit: Option<ToFit>,
+}
+
+/// The schema that an answer is to fit.
+pub(super) struct ToFit {
+    /// Settings with a schema.
+    pub(super) settings: Arc<Settings>,
+    /// What this step has of its answer already, if that was cut: the parts together are the answer.
+    pub(super) parts: Vec<Arc<str>>,
 }
 
 pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporter) {
     let effect = reporter.effect();
-    let Order { candidate, address, refused, alone, system, messages, tools, continues, cache_key, has_schema } = order;
-    let mut answer = has_schema.map(Answer::to_fit);
+    let Order { candidate, address, refused, alone, system, messages, tools, continues, cache_key, to_fit } = order;
+    let mut answer = to_fit.map(Answer::to_fit);
     let (asked, since) = (candidate.clone(), shared.clock.now());
     // Every failure names its candidate, whatever its source.
     let named = |mut failure: Failure| {
@@ -75,8 +84,8 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
                     answered(&shared, asked, alone, since);
                     remember_level(&shared, lowered);
                     let schema_mismatch = match answer {
-                        Some(answer) if !continues => answer.schema_mismatch().await,
-                        _ => None,
+                        Some(answer) => answer.schema_mismatch().await,
+                        None => None,
                     };
                     return reporter.report(Report::RequestEnded { effect, usage, stop_reason, schema_mismatch }).await;
                 }
@@ -99,27 +108,38 @@ struct Answer {
 }
 
 impl Answer {
-    fn to_fit(settings: Arc<Settings>) -> Self {
-        Self { settings, text: String::new(), has_calls: false }
+    fn to_fit(ToFit { settings, parts }: ToFit) -> Self {
+        let mut answer = Self { settings, text: String::new(), has_calls: false };
+        for part in &parts {
+            answer.add_text(part);
+        }
+        answer
     }
 
     fn add(&mut self, part: &Part) {
         match part {
-            // More than that is no answer: it is not looked at any further.
-            Part::Text(text) if self.text.len() <= tools::STRUCTURED_BYTES => self.text += text,
+            Part::Text(text) => self.add_text(text),
             Part::Call { .. } => self.has_calls = true,
             _ => {}
         }
     }
 
-    /// Why it does not fit. A message with calls is no answer yet.
+    fn add_text(&mut self, text: &str) {
+        // More than that is no answer: it is not looked at any further.
+        if self.text.len() <= tools::STRUCTURED_BYTES {
+            self.text += text;
+        }
+    }
+
+    /// Why it does not fit. A message with calls is no answer yet. If nobody knows whether it fits, it is not asked for again: the
+    /// client says why.
     async fn schema_mismatch(self) -> Option<String> {
         let Self { settings, text, has_calls } = self;
-        if has_calls {
-            return None;
+        let schema = settings.output_schema.as_ref().filter(|_| !has_calls)?;
+        match SchemaChecker::of_this_program().structured(schema.clone(), text).await {
+            Err(StructuredError::Mismatch(why)) => Some(why),
+            Err(StructuredError::Unchecked(_)) | Ok(_) => None,
         }
-        let check = move || tools::structured(settings.output_schema.as_ref()?, &text).err();
-        tokio::task::spawn_blocking(check).await.expect("it neither panics nor is cancelled")
     }
 }
 

@@ -24,7 +24,6 @@ use super::{Style, vocabulary};
 use crate::commands::background;
 use crate::commands::result::ResultLine;
 use crate::output::Output;
-use crate::show::json_line;
 
 pub(crate) use self::footer::SPINNER;
 
@@ -195,7 +194,7 @@ impl Screen {
 
     /// Writes the result of a message, for a program.
     pub(crate) fn result(&mut self, result: &ResultLine<'_>) {
-        self.out(&json_line(result));
+        self.out(&result.line());
     }
 
     /// The run to ask about, if it waits for long and its status line does not say what for.
