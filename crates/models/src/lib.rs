@@ -26,6 +26,7 @@ mod openai_responses;
 mod presets;
 mod rendering;
 mod secret_parts;
+mod structured;
 mod wait;
 mod wire;
 

@@ -198,6 +198,13 @@ beside_an_owner! {
         r09_the_offline_model_gives_no_titles,
         r50_a_title_holds_no_key,
     }
+    structured {
+        r61_a_provider_that_takes_the_schema_of_an_answer_receives_it,
+        r61_an_answer_that_was_continued_is_asked_for_once_more,
+        r61_a_provider_that_refuses_the_schema_is_an_error_that_names_the_key,
+        r61_a_number_of_an_answer_is_not_rounded,
+        r24_a_schema_without_an_end_is_refused_and_a_check_is_bounded,
+    }
     tasks {
         r61_a_plan_changes_nothing,
         r61_a_structured_answer_is_one_value,

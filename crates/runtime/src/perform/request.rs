@@ -51,10 +51,15 @@ pub(super) struct ToFit {
 pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporter) {
     let effect = reporter.effect();
     let Order { candidate, address, refused, alone, system, messages, tools, continues, cache_key, to_fit } = order;
+    let output_schema = to_fit.as_ref().and_then(|to_fit| to_fit.settings.output_schema.clone()).map(Arc::new);
     let mut answer = to_fit.map(Answer::to_fit);
     let (asked, since) = (candidate.clone(), shared.clock.now());
+    let sends_schema = asked.structured_output && output_schema.is_some() && !continues;
     // Every failure names its candidate, whatever its source.
     let named = |mut failure: Failure| {
+        if sends_schema {
+            explain_schema(&mut failure, &asked);
+        }
         failure.provider = Some(asked.provider.clone());
         failure.model = Some(asked.model.clone());
         failure.profile.clone_from(&asked.profile);
@@ -66,7 +71,7 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
     };
     let lowered = lowered(&candidate, refused, &endpoint);
     let cache_key = Some(cache_key);
-    let request = Request { candidate, system, messages, tools, endpoint, continues, cache_key };
+    let request = Request { candidate, system, messages, tools, endpoint, continues, cache_key, output_schema };
     let mut stream = MaskedAnswer::new(&shared, request);
     crashpoint::hit("request_sent");
     while let Some(first) = stream.next().await {
@@ -140,6 +145,32 @@ impl Answer {
             Err(StructuredError::Mismatch(why)) => Some(why),
             Err(StructuredError::Unchecked(_)) | Ok(_) => None,
         }
+    }
+}
+
+/// What providers call the field with the schema of an answer.
+const SCHEMA_FIELDS: &[&str] = &[
+    "response_format",
+    "text.format",
+    "output_config",
+    "output_format",
+    "json_schema",
+    "responsejsonschema",
+    "responsemimetype",
+    "response_mime_type",
+    "response mime type",
+];
+
+/// Says how to leave the schema out, if a provider has refused a request because of it.
+fn explain_schema(failure: &mut Failure, candidate: &Candidate) {
+    let said = failure.message.to_lowercase();
+    if failure.class == FailureClass::InvalidRequest && SCHEMA_FIELDS.iter().any(|field| said.contains(field)) {
+        let Candidate { provider, model, .. } = candidate;
+        let hint = format!(
+            "`structured_output = false` in [models.\"{provider}/{model}\"] leaves the schema of the answer out of requests: the model \
+             then reads it in its instructions only."
+        );
+        failure.message = format!("{}\n{hint}", failure.message);
     }
 }
 
