@@ -56,6 +56,7 @@ pub fn main() -> ExitCode {
         Some(word) if word == SUPERVISE => return tools::supervise_main(words),
         Some(word) if word == ended_program::NOTIFICATION => return ended_program::notification(words),
         Some(word) if word == config::KEY_COMMAND_HELPER => return ended_program::key_command(words),
+        Some(word) if word == tools::SCHEMA_CHECK => return tools::schema_check_main(),
         _ => {}
     }
     // A command of the model runs as the same user, and the environment may hold keys.

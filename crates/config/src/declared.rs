@@ -492,6 +492,8 @@ section! {
         thinking_levels: Option<Vec<Thinking>> => ["off", "low"], Words(LEVELS),
             "The levels that it has; [] = it does not think";
         images: Option<bool> => true, Flag, "Whether it accepts images; a model that is not in the catalogue gets none";
+        structured_output: Option<bool> => true, Flag,
+            "Whether its API takes the JSON schema of an answer beside tools; known for OpenAI, Anthropic and Gemini";
     }
     tables {
         price: Option<PriceFigures>,

@@ -20,6 +20,8 @@ impl Config {
     /// The figures of a model.
     pub fn figures(&self, provider: &str, name: &str) -> Figures {
         let mut figures = Figures { info: models::lookup(provider, name), configured: vec![] };
+        // Another server under the name of a known provider need not take what that takes.
+        figures.info.structured_output &= !self.is_elsewhere(provider);
         let Some(said) = self.values.models.get(&format!("{provider}/{name}")) else { return figures };
         let Figures { info, configured } = &mut figures;
         let mut set = |key, is_said: bool| configured.extend(is_said.then_some(key));
@@ -27,17 +29,28 @@ impl Config {
         set("max_output", said.max_output.is_some());
         set("thinking_levels", said.thinking_levels.is_some());
         set("images", said.images.is_some());
+        set("structured_output", said.structured_output.is_some());
         set("price", said.price.is_some());
         info.context_window = said.context_window.unwrap_or(info.context_window);
         info.max_output = said.max_output.unwrap_or(info.max_output);
         info.thinking = said.thinking_levels.as_deref().map(Levels::of).or(info.thinking);
         info.images = said.images.unwrap_or(info.images);
+        info.structured_output = said.structured_output.unwrap_or(info.structured_output);
         info.price = said.price.as_ref().and_then(|price| price.over(info.price)).or(info.price);
         figures
     }
 }
 
 impl Config {
+    /// Whether the configuration has a known provider at another address, or with another wire format.
+    fn is_elsewhere(&self, provider: &str) -> bool {
+        let known = models::provider_preset(provider);
+        known.zip(self.values.providers.get(provider)).is_some_and(|(known, configured)| {
+            configured.base_url.as_ref().is_some_and(|address| Some(address) != known.base_url.as_ref())
+                || configured.api.as_ref().is_some_and(|api| api != known.api.name())
+        })
+    }
+
     /// Every model that the configuration names.
     pub fn named_models(&self) -> impl Iterator<Item = String> {
         let agents = self.values.agents.values().flat_map(|agent| agent.model.iter().chain(&agent.fallbacks));

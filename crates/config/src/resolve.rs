@@ -262,6 +262,7 @@ impl Config {
             max_output: figures.max_output,
             thinking,
             images: figures.images,
+            structured_output: figures.structured_output,
             price: figures.price,
         };
         let api = Api::from_name(route.api).expect("the declarations accept no other");

@@ -204,6 +204,21 @@ fn figures_of_the_catalogue_can_be_overridden() {
     assert_eq!((figures.max_output, figures.context_window), (1_000, known.context_window));
     assert_eq!(figures.price.map(|price| (price.cached, price.input)), known.price.map(|price| (0, price.input)));
 
+    // Another server under a known name is not known to take a schema; who knows better says so.
+    for (file, takes) in [
+        ("", true),
+        ("[providers.openai]\nbase_url = \"https://api.openai.com/v1\"\n", true),
+        ("[providers.openai]\nbase_url = \"http://127.0.0.1:1/v1\"\n", false),
+        ("[providers.openai]\napi = \"openai-responses\"\n", false),
+        (
+            "[providers.openai]\nbase_url = \"http://127.0.0.1:1/v1\"\n[models.\"openai/gpt-5.4\"]\nstructured_output = true\n",
+            true,
+        ),
+        ("[models.\"openai/gpt-5.4\"]\nstructured_output = false\n", false),
+    ] {
+        assert_eq!(load(file, &[]).unwrap().figures("openai", "gpt-5.4").info.structured_output, takes, "{file}");
+    }
+
     let (what, hint) = wrong("[models.\"acme/m\"]\nprice.input = 1.0\n", &[]);
     assert_eq!(what, "`models.\"acme/m\".price.output` is missing");
     assert!(hint.contains("US dollars"), "{hint}");

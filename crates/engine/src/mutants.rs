@@ -81,6 +81,8 @@ mutants! {
     BreakpointOfMessageLost = "queue_breakpoint_of_message_lost";
     /// A model is asked again and again for an answer that fits the schema.
     SchemaMismatchRepeated = "queue_schema_mismatch_repeated";
+    /// An answer that was continued is not asked for again if it does not fit the schema.
+    SchemaMismatchOfRestPassed = "queue_schema_mismatch_of_rest_passed";
     /// A breakpoint does not pause a run.
     BreakpointPassed = "queue_breakpoint_passed";
     /// A breakpoint that has stopped a run stops it again.

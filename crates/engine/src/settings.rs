@@ -115,6 +115,9 @@ pub struct Candidate {
     /// Whether it accepts images; other models receive a line of text instead.
     #[serde(default = "seen", skip_serializing_if = "Clone::clone")]
     pub images: bool,
+    /// Whether a request may send the schema of the answer, so that the provider holds the model to it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub structured_output: bool,
     /// Its real tokens for each thousand estimated ones: tokenizers of model families differ.
     #[serde(default = "as_estimated")]
     pub token_rate: u32,

@@ -24,6 +24,9 @@ pub struct ModelInfo {
     /// Whether it accepts images; false for an unknown model, since a server that refuses an image also refuses every
     /// later request of the conversation.
     pub images: bool,
+    /// Whether it takes the schema of an answer beside tools; false for an unknown model, since a server that does not know the
+    /// field may refuse the request.
+    pub structured_output: bool,
     /// Where these figures come from.
     pub origin: Origin,
 }
@@ -92,7 +95,8 @@ struct Row {
 impl Row {
     fn info(&self) -> ModelInfo {
         let Self { context_window, max_output, price, thinking, images, .. } = *self;
-        ModelInfo { context_window, max_output, price, thinking, images, origin: Origin::Catalogue }
+        let origin = Origin::Catalogue;
+        ModelInfo { context_window, max_output, price, thinking, images, structured_output: false, origin }
     }
 }
 
@@ -107,6 +111,7 @@ const UNKNOWN: ModelInfo = ModelInfo {
     price: None,
     thinking: None,
     images: false,
+    structured_output: false,
     origin: Origin::Default,
 };
 
@@ -129,7 +134,8 @@ pub fn lookup(provider: &str, model: &str) -> ModelInfo {
     }
     let maker = provider.strip_suffix("-responses").unwrap_or(provider);
     let unknown = ModelInfo { images: SEEING.contains(&maker), ..if provider == "ollama" { LOCAL } else { UNKNOWN } };
-    CATALOGUE.models.get(&format!("{maker}/{model}")).map_or(unknown, Row::info)
+    let info = CATALOGUE.models.get(&format!("{maker}/{model}")).map_or(unknown, Row::info);
+    ModelInfo { structured_output: provider_preset(provider).is_some_and(|preset| preset.takes_schema(model)), ..info }
 }
 
 /// Every model of the catalogue, `MAKER/MODEL`, in the order of their names.

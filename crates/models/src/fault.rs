@@ -236,6 +236,7 @@ mod tests {
             max_output: 100,
             thinking: None,
             images: true,
+            structured_output: false,
             token_rate: 1_000,
             can_refresh: false,
             levels: vec![],

@@ -135,6 +135,7 @@ mod tests {
                 max_output: 100,
                 thinking: None,
                 images,
+                structured_output: false,
                 token_rate: 1_000,
                 can_refresh: false,
                 levels: vec![],
@@ -146,6 +147,7 @@ mod tests {
             endpoint: Endpoint::new(api, String::new(), None),
             continues: false,
             cache_key: None,
+            output_schema: None,
         }
     }
 

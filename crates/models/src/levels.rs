@@ -89,6 +89,7 @@ pub fn levels_apart(candidate: &Candidate, api: Api, levels: Option<Levels>) -> 
         endpoint: Endpoint::new(api, "", None),
         continues: false,
         cache_key: None,
+        output_schema: None,
     };
     let has = |level: Thinking| levels.is_none_or(|levels| levels.all().any(|known| known == level));
     let (mut apart, mut before) = (vec![], vec![]);

@@ -27,6 +27,7 @@ mod presets;
 mod rendering;
 mod secret_parts;
 mod served_models;
+mod structured;
 mod wait;
 mod wire;
 

@@ -168,6 +168,9 @@ pub struct Request {
     /// The key of the provider's prompt cache: the same for all requests that begin alike. At most 64 letters and
     /// digits, without personal data.
     pub cache_key: Option<Arc<str>>,
+    /// The JSON schema of the answer. The system prompt has it too: it is only sent where the format has a place for it and the
+    /// candidate takes it there.
+    pub output_schema: Option<Arc<serde_json::Value>>,
 }
 
 /// An item in the stream of an answer.

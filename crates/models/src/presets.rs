@@ -27,6 +27,20 @@ pub struct ProviderPreset {
     pub keys_at: Option<String>,
     /// The model that a key without a configuration stands for.
     pub model: Option<String>,
+    /// Whether its API takes the schema of an answer beside tools, with any model but those whose names begin as `older` ones do.
+    #[serde(default)]
+    pub structured_output: bool,
+    /// How the names of models begin that do not.
+    #[serde(default)]
+    older: Vec<String>,
+}
+
+impl ProviderPreset {
+    /// Whether a model takes the schema of an answer beside tools.
+    pub(crate) fn takes_schema(&self, model: &str) -> bool {
+        let is_older = |older: &String| model.starts_with(older.as_str()) || model == older.trim_end_matches('-');
+        self.structured_output && !self.older.iter().any(is_older)
+    }
 }
 
 fn by_name<'de, D: Deserializer<'de>>(name: D) -> Result<Api, D::Error> {
@@ -83,6 +97,34 @@ mod tests {
             if let Some(model) = &preset.model {
                 assert_eq!(lookup(name, model).origin, catalogue::Origin::Catalogue, "{name}/{model}");
             }
+        }
+    }
+
+    /// R61: a schema is sent where the API is known to take it beside tools, and nowhere else.
+    #[test]
+    fn r61_a_schema_is_sent_to_models_that_are_known_to_take_it() {
+        for (provider, model, takes) in [
+            ("openai", "gpt-5.4-mini", true),
+            ("openai", "gpt-4o", true),
+            ("openai", "gpt-4-turbo", false),
+            ("openai", "gpt-4", false),
+            ("openai-responses", "gpt-5.4", true),
+            ("openai-responses", "gpt-3.5-turbo", false),
+            ("anthropic", "claude-sonnet-5", true),
+            ("anthropic", "claude-sonnet-4-5-20250929", true),
+            ("anthropic", "claude-sonnet-4-20250514", false),
+            ("anthropic", "claude-3-7-sonnet-latest", false),
+            ("gemini", "gemini-3.5-flash", true),
+            ("gemini", "gemini-2.5-flash", false),
+            ("gemini", "gemma-4", false),
+            ("groq", "openai/gpt-oss-120b", false),
+            ("openrouter", "openai/gpt-5.4", false),
+            ("vllm", "any", false),
+            ("ollama", "qwen3", false),
+            ("acme", "m", false),
+            ("offline", "offline", false),
+        ] {
+            assert_eq!(lookup(provider, model).structured_output, takes, "{provider}/{model}");
         }
     }
 

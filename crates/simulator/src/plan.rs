@@ -296,6 +296,7 @@ fn settings(workload: &Workload, seed: Seed) -> Settings {
         max_output: 1_000,
         thinking: asked.thinking,
         images: true,
+        structured_output: false,
         token_rate: 1_000,
         can_refresh: asked.can_refresh,
         levels: vec![],

@@ -27,6 +27,7 @@ pub fn candidate() -> Candidate {
         max_output: 1_000,
         thinking: None,
         images: true,
+        structured_output: false,
         token_rate: 1_000,
         can_refresh: false,
         levels: vec![],

@@ -90,5 +90,5 @@ pub use protection::{adopt_what_commands_leave, hide_from_commands};
 pub use schema_validator::{SchemaValidator, Violation};
 pub use size::size;
 pub use specs::{TOOL_CLASSES, read_only_specs, specs, specs_within, tool_named, tools_of};
-pub use structured::{check_schema, structured};
+pub use structured::{SCHEMA_CHECK, SchemaChecker, StructuredError, schema_check_main};
 pub use supervise::{ProcessOrigin, is_in_call, supervise_main};

@@ -357,8 +357,30 @@ const _: () = assert!(
 );
 
 /// Bytes of the stack on which a schema is checked, reserved and not used: a chain of references in a schema of the largest size, with
-/// several frames for each.
-pub(crate) const SCHEMA_STACK_BYTES: usize = 1 << 30;
+/// several frames for each. The process of a check ends if it is not enough.
+pub(crate) const SCHEMA_STACK_BYTES: usize = 512 << 20;
+
+/// Bytes of address space that a check may have beside its stack: the program itself, the schema compiled, an answer of the
+/// largest size, and all that is wrong with it.
+pub(crate) const SCHEMA_HEAP_BYTES: u64 = 512 << 20;
+
+/// Seconds of processor time that a check may take: a thousand times what an ordinary one takes.
+pub(crate) const SCHEMA_CPU_S: u64 = 5;
+
+/// Milliseconds after which a check is ended that got no processor time.
+pub(crate) const SCHEMA_CHECK_MS: u64 = 60_000;
+
+/// Checks that a process makes at once: another one waits.
+pub(crate) const SCHEMA_CHECKS: usize = 4;
+
+/// Schemas that may be checked against one value by references and by `anyOf` and the like: far more than a schema for people has.
+pub(crate) const SCHEMA_STEPS: u64 = 100_000;
+
+/// Bytes of what a check reads: a schema and an answer, and the marks between them.
+pub(crate) const SCHEMA_CHECK_JOB_BYTES: u64 = (SCHEMA_BYTES + STRUCTURED_BYTES) as u64 + 64;
+
+/// Bytes of what it says: a value of the largest size.
+pub(crate) const SCHEMA_VERDICT_BYTES: u64 = STRUCTURED_BYTES as u64 + 64;
 
 /// Bytes of the JSON schema of an answer, about 16,000 tokens: every request of the run has it.
 pub const SCHEMA_BYTES: usize = 64 << 10;

@@ -210,6 +210,7 @@ fn settings(resume: ResumeMode) -> Settings {
             max_output: 8_192,
             thinking: None,
             images: true,
+            structured_output: false,
             token_rate: 1_000,
             can_refresh: false,
             levels: vec![],

@@ -13,7 +13,7 @@ use super::follower::Follower;
 use super::result::{OutputFile, ResultLine};
 use super::task;
 use crate::error::{CliError, Exit};
-use crate::show::{json_line, print};
+use crate::show::print;
 
 /// What is awaited of a message.
 pub(super) struct Wanted {
@@ -48,8 +48,8 @@ impl Wanted {
             Some(Err(error)) => (None, Err(error)),
             None => (None, Ok(())),
         };
-        let text = structured.as_ref().map_or_else(|| end.text.clone(), Value::to_string);
-        let shown = self.show(follower, end, structured.as_ref());
+        let text = structured.as_ref().unwrap_or(&end.text).clone();
+        let shown = self.show(follower, end, structured.as_deref());
         // What became of the run says more than what became of the file.
         let exit =
             completed.and(schema_mismatch).and_then(|()| undenied(run, follower)).and(shown).and(self.write(&text));
@@ -62,13 +62,13 @@ impl Wanted {
     }
 
     /// Prints the answer that is to fit a schema: nothing else has come to stdout.
-    fn show(&self, follower: &mut Follower<'_>, end: &RunEnd, value: Option<&Value>) -> Result<(), CliError> {
+    fn show(&self, follower: &mut Follower<'_>, end: &RunEnd, value: Option<&str>) -> Result<(), CliError> {
         if self.schema.is_none() || self.as_json {
             return Ok(());
         }
         follower.screen.hide_status();
         match value {
-            Some(value) => print(&json_line(value)),
+            Some(value) => print(&format!("{value}\n")),
             None if end.text.is_empty() => Ok(()),
             None => print(&format!("{}\n", end.text)),
         }

@@ -9,9 +9,9 @@ use engine::{Outcome, RunId, SessionId, Usage};
 use protocol::Client;
 use protocol::method::{AgentWait, DiffParams, FileAct, RunDiff, RunsDiff, WaitParams};
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::error::{CliError, Exit};
+use crate::show::json_line;
 
 /// The last line of `agent --json`. A field that is not known, or of which there is nothing, is absent.
 #[derive(Debug, Serialize)]
@@ -27,9 +27,9 @@ pub(crate) struct ResultLine<'a> {
     outcome: Option<Outcome>,
     /// The whole text of the answer, or what there is of it.
     text: &'a str,
-    /// The value that the answer is, if it was to fit a schema and does.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    structured: Option<Value>,
+    /// The value that the answer is, if it was to fit a schema and does, as the model wrote it: JSON on one line.
+    #[serde(skip)]
+    structured: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<Usage>,
     /// Micro-dollars.
@@ -73,8 +73,17 @@ impl<'a> ResultLine<'a> {
     }
 
     /// The same with the value of an answer that was to fit a schema.
-    pub(super) fn with(self, structured: Option<Value>) -> Self {
+    pub(super) fn with(self, structured: Option<String>) -> Self {
         Self { structured, ..self }
+    }
+
+    /// The line. A parsed value would be written with its numbers rounded, so that of the answer is put in as it is.
+    pub(crate) fn line(&self) -> String {
+        let line = json_line(self);
+        match (&self.structured, line.strip_suffix("}\n")) {
+            (Some(value), Some(begin)) => format!("{begin},\"structured\":{value}}}\n"),
+            _ => line,
+        }
     }
 
     /// That of a run that has ended.

@@ -8,6 +8,7 @@ use clap::Args;
 use engine::{RunId, Settings};
 use journal::{Read as _, Reader};
 use serde_json::Value;
+use tools::{SchemaChecker, StructuredError};
 
 use crate::error::{CliError, Exit};
 
@@ -27,11 +28,18 @@ pub(crate) struct TaskArgs {
 }
 
 impl TaskArgs {
-    /// The schema in the file of `--output-schema`, read and checked on a thread that may block.
+    /// The schema in the file of `--output-schema`, read on a thread that may block, and checked.
     pub(super) async fn schema(&self) -> Result<Option<Value>, CliError> {
         let Some(path) = self.output_schema.clone() else { return Ok(None) };
+        let name = path.display().to_string();
         let reading = tokio::task::spawn_blocking(move || read_schema(&path));
-        let read = reading.await.unwrap_or_else(|error| Err(format!("it could not be checked: {error}")));
+        let read = match reading.await.unwrap_or_else(|error| Err(format!("it could not be read: {error}"))) {
+            Ok(schema) => {
+                let checked = SchemaChecker::of_this_program().check_schema(schema.clone()).await;
+                checked.map(|()| schema).map_err(|why| format!("{name}: {why}"))
+            }
+            Err(why) => Err(why),
+        };
         read.map(Some).map_err(|why| CliError::Usage {
             what: format!("--output-schema: {why}"),
             hint: "name a file with a JSON schema, for example {\"type\":\"object\"} (docs/scripting.md)".into(),
@@ -49,19 +57,22 @@ fn read_schema(path: &Path) -> Result<Value, String> {
     if bytes.len() as u64 == most {
         return Err(format!("{name} has more than {} KiB", tools::SCHEMA_BYTES >> 10));
     }
-    let schema = serde_json::from_slice(&bytes).map_err(|error| format!("{name} is not JSON: {error}"))?;
-    tools::check_schema(&schema).map_err(|why| format!("{name}: {why}"))?;
-    Ok(schema)
+    serde_json::from_slice(&bytes).map_err(|error| format!("{name} is not JSON: {error}"))
 }
 
-/// The value that an answer is, if it fits the schema; else an error with exit code 7.
-pub(super) async fn structured(schema: &Value, text: &str) -> Result<Value, CliError> {
-    let (schema, text) = (schema.clone(), text.to_owned());
-    let checking = tokio::task::spawn_blocking(move || tools::structured(&schema, &text));
-    let checked = checking.await.unwrap_or_else(|error| Err(format!("it could not be checked: {error}")));
-    checked.map_err(|why| CliError::Failed {
+/// The value that an answer is, on one line as the model wrote it, if it fits the schema; else an error with exit code 7.
+pub(super) async fn structured(schema: &Value, text: &str) -> Result<String, CliError> {
+    let checked = SchemaChecker::of_this_program().structured(schema.clone(), text.to_owned()).await;
+    checked.map_err(|error| CliError::Failed {
         exit: Exit::SchemaMismatch,
-        what: format!("the answer does not fit the schema of --output-schema: {why}"),
+        what: match error {
+            StructuredError::Mismatch(why) => {
+                format!("the answer does not fit the schema of --output-schema: {why}")
+            }
+            StructuredError::Unchecked(why) => {
+                format!("nobody knows whether the answer fits the schema of --output-schema: {why}")
+            }
+        },
         hint: "the answer is on stdout as it came; send another message, or use another model".into(),
     })
 }

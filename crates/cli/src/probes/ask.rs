@@ -82,6 +82,7 @@ impl Asker {
                 thinking,
                 // The probe has to find out whether the model sees images.
                 images: true,
+                structured_output: false,
                 ..self.candidate.clone()
             },
             system: Cached::from(Arc::from(system)),
@@ -90,6 +91,7 @@ impl Asker {
             endpoint: self.endpoint.clone(),
             continues: false,
             cache_key: Some("limulus-models-check".into()),
+            output_schema: None,
         };
         let began = Instant::now();
         let mut observed = Observed::default();

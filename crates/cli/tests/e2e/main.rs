@@ -73,6 +73,7 @@ mod show;
 mod signals;
 mod slow;
 mod status;
+mod structured;
 mod support;
 mod tasks;
 mod terminal_text;

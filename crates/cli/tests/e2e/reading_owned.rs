@@ -103,6 +103,7 @@ fn settings() -> Settings {
             max_output: 8_192,
             thinking: None,
             images: true,
+            structured_output: false,
             token_rate: 1_000,
             can_refresh: false,
             levels: vec![],

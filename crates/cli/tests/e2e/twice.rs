@@ -204,6 +204,13 @@ beside_an_owner! {
         r22_who_waits_for_a_paused_run_is_told_how_it_goes_on,
         r22_a_message_behind_a_paused_run_says_what_it_waits_for,
     }
+    structured {
+        r61_a_provider_that_takes_the_schema_of_an_answer_receives_it,
+        r61_an_answer_that_was_continued_is_asked_for_once_more,
+        r61_a_provider_that_refuses_the_schema_is_an_error_that_names_the_key,
+        r61_a_number_of_an_answer_is_not_rounded,
+        r24_a_schema_without_an_end_is_refused_and_a_check_is_bounded,
+    }
     tasks {
         r16_a_list_of_classes_may_have_blanks,
         r61_a_plan_changes_nothing,

@@ -18,6 +18,7 @@ fn candidate(model: &str, profile: &str) -> Candidate {
         max_output: 1_000,
         thinking: None::<Thinking>,
         images: true,
+        structured_output: false,
         token_rate: 1_000,
         can_refresh: false,
         levels: vec![],

@@ -172,8 +172,9 @@ impl Machine {
         let goes_on =
             stop_reason == Some(StopReason::Length) && !is_empty && run.is_some_and(|run| run.step.continued < most);
         let is_first = run.is_some_and(|run| !run.has_schema_mismatch);
-        let schema_mismatch =
-            schema_mismatch.filter(|_| stop_reason.is_none() && (is_first || mutant!(SchemaMismatchRepeated)));
+        let is_passed = mutant!(SchemaMismatchOfRestPassed) && self.continues();
+        let schema_mismatch = schema_mismatch
+            .filter(|_| stop_reason.is_none() && (is_first || mutant!(SchemaMismatchRepeated)) && !is_passed);
         let next = match (stream.calls.is_empty(), self.steer_waits() || closes) {
             (false, _) => Next::Calls,
             (true, false) if goes_on => Next::Continue,

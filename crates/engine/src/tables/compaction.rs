@@ -84,6 +84,7 @@ mod tests {
             max_output,
             thinking: None,
             images: true,
+            structured_output: false,
             token_rate: 1_000,
             can_refresh: false,
             levels: vec![],

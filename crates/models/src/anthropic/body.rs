@@ -13,6 +13,7 @@ use crate::files::Shown;
 use crate::model::{AssistantMessage, BlockContent, CallOf, ContentBlock, File, Message, Request};
 use crate::normalize::{self, Turn};
 use crate::rendering::{List, Object};
+use crate::structured;
 
 #[derive(Serialize)]
 struct Head<'a> {
@@ -20,7 +21,7 @@ struct Head<'a> {
     max_tokens: u64,
     stream: bool,
     #[serde(flatten)]
-    thinking: thinking::Asked,
+    asked: thinking::Asked<'a>,
 }
 
 #[derive(Serialize)]
@@ -109,7 +110,7 @@ fn head(request: &Request, can_begin: bool) -> Head<'_> {
         model: &candidate.model,
         max_tokens: candidate.max_output,
         stream: true,
-        thinking: thinking::asked(candidate, can_begin),
+        asked: thinking::asked(candidate, can_begin).with_schema(structured::schema_of(request)),
     }
 }
 

@@ -1,16 +1,31 @@
-//! Requests a thinking level with the parameters of the model. Newer models take an effort and think adaptively; older
+//! Requests a thinking level, and an answer that fits a schema, with the parameters of the model. Newer models take an effort and
+//! think adaptively; older
 //! ones and other servers of this format take a budget of tokens.
 
 use engine::{Candidate, Thinking as Level};
 use serde::Serialize;
+use serde_json::Value;
+
+use crate::structured::{self, ANTHROPIC};
 
 /// The thinking parameters of a request.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Asked {
+pub(super) struct Asked<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     thinking: Option<Thinking>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    output_config: Option<OutputConfig>,
+    output_config: Option<OutputConfig<'a>>,
+}
+
+impl<'a> Asked<'a> {
+    /// The same, with the schema of the answer, if the API takes it.
+    pub(super) fn with_schema(mut self, schema: Option<&'a Value>) -> Self {
+        if let Some(schema) = schema.filter(|schema| structured::fits(schema, &ANTHROPIC)) {
+            let effort = self.output_config.and_then(|config| config.effort);
+            self.output_config = Some(OutputConfig { effort, format: Some(Format { r#type: "json_schema", schema }) });
+        }
+        self
+    }
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -27,8 +42,17 @@ enum Thinking {
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
-struct OutputConfig {
-    effort: &'static str,
+struct OutputConfig<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effort: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format: Option<Format<'a>>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Format<'a> {
+    r#type: &'static str,
+    schema: &'a Value,
 }
 
 /// The smallest budget that the API accepts, tokens.
@@ -56,7 +80,7 @@ const UP_TO_HIGH: &[&str] = &["claude-opus-4-6", "claude-sonnet-4-6", "claude-my
 
 /// The parameters for a request. `can_begin` says that the turn is new or began with thinking: with a budget, thinking
 /// cannot be switched on in the middle of a turn.
-pub(super) fn asked(candidate: &Candidate, can_begin: bool) -> Asked {
+pub(super) fn asked(candidate: &Candidate, can_begin: bool) -> Asked<'static> {
     let Some(level) = candidate.thinking else { return Asked::default() };
     // Gateways add a prefix: `anthropic/claude-…`.
     let name = candidate.model.find("claude").map_or("", |at| &candidate.model[at..]);
@@ -80,7 +104,7 @@ pub(super) fn asked(candidate: &Candidate, can_begin: bool) -> Asked {
         }
     };
     let thinking = Some(Thinking::Adaptive { display: "summarized" });
-    Asked { thinking, output_config: Some(OutputConfig { effort }) }
+    Asked { thinking, output_config: Some(OutputConfig { effort: Some(effort), format: None }) }
 }
 
 /// At most half of the output limit, since the budget counts towards it.
@@ -100,7 +124,7 @@ fn budget(level: Level, max_output: u64, can_begin: bool) -> Thinking {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -113,6 +137,7 @@ mod tests {
             max_output,
             thinking: level,
             images: true,
+            structured_output: false,
             token_rate: 1_000,
             can_refresh: false,
             levels: vec![],

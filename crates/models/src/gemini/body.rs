@@ -15,6 +15,7 @@ use crate::files::Shown;
 use crate::model::{AssistantMessage, BlockContent, CallOf, ContentBlock, File, Message, Request};
 use crate::normalize;
 use crate::rendering::{List, Object};
+use crate::structured::{self, GEMINI};
 use crate::wire::Json;
 
 #[derive(Serialize)]
@@ -22,7 +23,7 @@ use crate::wire::Json;
 struct Head<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     system_instruction: Option<SystemInstruction<'a>>,
-    generation_config: GenerationConfig,
+    generation_config: GenerationConfig<'a>,
 }
 
 #[derive(Serialize)]
@@ -32,10 +33,14 @@ struct SystemInstruction<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct GenerationConfig {
+struct GenerationConfig<'a> {
     max_output_tokens: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     thinking_config: Option<ThinkingConfig>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_mime_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_json_schema: Option<&'a Value>,
 }
 
 #[derive(Serialize)]
@@ -132,12 +137,15 @@ pub(super) fn render(request: &Request) -> Vec<u8> {
 
 fn head(request: &Request) -> Head<'_> {
     let system: &str = &request.system;
+    let schema = structured::schema_of(request).filter(|schema| structured::fits(schema, &GEMINI));
     let instruction = |text| SystemInstruction { parts: [Data::Text(Cow::Borrowed(text)).into()] };
     Head {
         system_instruction: (!system.is_empty()).then(|| instruction(system)),
         generation_config: GenerationConfig {
             max_output_tokens: request.candidate.max_output,
             thinking_config: thinking(&request.candidate),
+            response_mime_type: schema.map(|_| "application/json"),
+            response_json_schema: schema,
         },
     }
 }

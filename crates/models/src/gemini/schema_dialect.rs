@@ -110,6 +110,7 @@ mod tests {
             max_output,
             thinking: level,
             images: true,
+            structured_output: false,
             token_rate: 1_000,
             can_refresh: false,
             levels: vec![],

@@ -158,6 +158,7 @@ fn failure(login: &Login, fault: Fault) -> Failure {
         max_output: 100,
         thinking: None,
         images: true,
+        structured_output: false,
         token_rate: 1_000,
         can_refresh: false,
         levels: vec![],

@@ -274,6 +274,7 @@ async fn ask(messages: &[Message]) -> (Option<CallOf>, String) {
             max_output: 1,
             thinking: None,
             images: true,
+            structured_output: false,
             token_rate: 1_000,
             can_refresh: false,
             levels: vec![],
@@ -285,6 +286,7 @@ async fn ask(messages: &[Message]) -> (Option<CallOf>, String) {
         endpoint: Endpoint::offline(),
         continues: false,
         cache_key: None,
+        output_schema: None,
     };
     let events: Vec<ModelEvent> = Offline::new().stream(request).map(Result::unwrap).collect().await;
     assert_eq!(events.first(), Some(&ModelEvent::Opened));

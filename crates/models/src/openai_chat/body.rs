@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use engine::ToolSpec;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::conversation::{BodyFormat, Conversation, ResultFiles, ResultMessage};
 use crate::effort;
@@ -12,6 +13,7 @@ use crate::files::Shown;
 use crate::model::{AssistantMessage, CallOf, File, Request};
 use crate::normalize;
 use crate::rendering::List;
+use crate::structured::{self, OPENAI_STRICT};
 use crate::wire::Tool;
 
 #[derive(Serialize)]
@@ -25,6 +27,21 @@ struct Head<'a> {
     max_completion_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_effort: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<ResponseFormat<'a>>,
+}
+
+#[derive(Serialize)]
+struct ResponseFormat<'a> {
+    r#type: &'static str,
+    json_schema: JsonSchema<'a>,
+}
+
+#[derive(Serialize)]
+struct JsonSchema<'a> {
+    name: &'static str,
+    schema: &'a Value,
+    strict: bool,
 }
 
 #[derive(Serialize)]
@@ -115,7 +132,13 @@ fn head(request: &Request) -> Head<'_> {
         max_completion_tokens: new_name.then_some(candidate.max_output),
         // A candidate has a level only if its model is known to take one: other servers refuse the field.
         reasoning_effort: candidate.thinking.map(|level| effort::word(effort::name(&candidate.model), level)),
+        response_format: structured::schema_of(request).map(response_format),
     }
+}
+
+fn response_format(schema: &Value) -> ResponseFormat<'_> {
+    let strict = structured::fits(schema, &OPENAI_STRICT);
+    ResponseFormat { r#type: "json_schema", json_schema: JsonSchema { name: structured::NAME, schema, strict } }
 }
 
 fn wants_new_limit_name(endpoint: &Endpoint, model: &str) -> bool {
@@ -212,7 +235,7 @@ mod tests {
     use std::sync::Arc;
 
     use engine::{Candidate, ToolClass};
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
     use crate::model::{AssistantMessage, Message};
@@ -228,6 +251,7 @@ mod tests {
                 max_output: 77,
                 thinking: None,
                 images: true,
+                structured_output: false,
                 token_rate: 1_000,
                 can_refresh: false,
                 levels: vec![],
@@ -239,6 +263,7 @@ mod tests {
             endpoint: Endpoint::new(Api::OpenAiChat, base_url.to_owned(), None),
             continues: false,
             cache_key: None,
+            output_schema: None,
         }
     }
 

@@ -14,6 +14,7 @@ use crate::files::Shown;
 use crate::model::{AssistantMessage, BlockContent, CallOf, ContentBlock, File, Request};
 use crate::normalize;
 use crate::rendering::List;
+use crate::structured::{self, OPENAI_STRICT};
 
 #[derive(Serialize)]
 struct Head<'a> {
@@ -29,6 +30,21 @@ struct Head<'a> {
     reasoning: Option<Effort>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prompt_cache_key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<AnswerText<'a>>,
+}
+
+#[derive(Serialize)]
+struct AnswerText<'a> {
+    format: AnswerFormat<'a>,
+}
+
+#[derive(Serialize)]
+struct AnswerFormat<'a> {
+    r#type: &'static str,
+    name: &'static str,
+    schema: &'a Value,
+    strict: bool,
 }
 
 #[derive(Serialize)]
@@ -122,7 +138,13 @@ fn head(request: &Request) -> Head<'_> {
         include: reasons.then_some(["reasoning.encrypted_content"]),
         reasoning: thinking.map(|thinking| effort(effort::name(&candidate.model), thinking)),
         prompt_cache_key: request.cache_key.as_deref(),
+        text: structured::schema_of(request).map(answer_text),
     }
+}
+
+fn answer_text(schema: &Value) -> AnswerText<'_> {
+    let strict = structured::fits(schema, &OPENAI_STRICT);
+    AnswerText { format: AnswerFormat { r#type: "json_schema", name: structured::NAME, schema, strict } }
 }
 
 fn is_one_of(prefixes: &[&str], name: &str) -> bool {

@@ -93,6 +93,7 @@ fn request(system: &Arc<str>, tools: usize) -> Request {
             max_output: 77,
             thinking: None,
             images: true,
+            structured_output: false,
             token_rate: 1_000,
             can_refresh: false,
             levels: vec![],
@@ -104,6 +105,7 @@ fn request(system: &Arc<str>, tools: usize) -> Request {
         endpoint: Endpoint::new(Api::OpenAiChat, String::new(), None),
         continues: false,
         cache_key: None,
+        output_schema: None,
     }
 }
 

@@ -155,6 +155,7 @@ async fn ask(
             endpoint: endpoint.clone(),
             continues: false,
             cache_key: None,
+            output_schema: None,
         };
         match answer(shared, request).await {
             Ok((text, cost)) => {

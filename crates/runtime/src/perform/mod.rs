@@ -237,9 +237,20 @@ fn order(job: &mut Job<'_>, candidate: u32, prompt: &Body, items: usize) -> Resu
     let continues = job.session.continues();
     let cache_key = cache_key(job.session);
     let address = settings.address(&candidate);
-    let has_schema = settings.output_schema.is_some().then(|| Arc::clone(&settings));
+    let to_fit = to_fit(job, &settings)?;
     let refused = None;
-    Ok(request::Order { candidate, address, refused, alone, system, messages, tools, continues, cache_key, has_schema })
+    Ok(request::Order { candidate, address, refused, alone, system, messages, tools, continues, cache_key, to_fit })
+}
+
+/// What the answer is to fit. The parts of an answer that was cut are one answer with what comes now.
+fn to_fit(job: &Job<'_>, settings: &Arc<Settings>) -> Result<Option<request::ToFit>, journal::Error> {
+    if settings.output_schema.is_none() {
+        return Ok(None);
+    }
+    let store = job.shared.journal.as_ref();
+    let segments = job.session.run().map_or(&[][..], |run| &run.step.segments);
+    let parts = segments.iter().map(|part| job.conversation.text(part, store)).collect::<Result<_, _>>()?;
+    Ok(Some(request::ToFit { settings: Arc::clone(settings), parts }))
 }
 
 fn compaction(

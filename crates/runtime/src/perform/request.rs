@@ -8,6 +8,7 @@ use engine::{
 };
 use futures_util::FutureExt as _;
 use models::{Cached, Endpoint, Message, ModelEvent, Request};
+use tools::{SchemaChecker, StructuredError};
 
 use super::Reporter;
 use super::masked_answer::{MaskedAnswer, StreamEvent};
@@ -35,17 +36,30 @@ pub(super) struct Order {
     pub(super) tools: Cached<Arc<[ToolSpec]>>,
     pub(super) continues: bool,
     pub(super) cache_key: Arc<str>,
-    /// The settings, if they have a schema that the answer is to fit.
-    pub(super) has_schema: Option<Arc<Settings>>,
+    /// What the answer is to fit, if anything.
+    pub(super) to_fit: Option<ToFit>,
+}
+
+/// The schema that an answer is to fit.
+pub(super) struct ToFit {
+    /// Settings with a schema.
+    pub(super) settings: Arc<Settings>,
+    /// What this step has of its answer already, if that was cut: the parts together are the answer.
+    pub(super) parts: Vec<Arc<str>>,
 }
 
 pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporter) {
     let effect = reporter.effect();
-    let Order { candidate, address, refused, alone, system, messages, tools, continues, cache_key, has_schema } = order;
-    let mut answer = has_schema.map(Answer::to_fit);
+    let Order { candidate, address, refused, alone, system, messages, tools, continues, cache_key, to_fit } = order;
+    let output_schema = to_fit.as_ref().and_then(|to_fit| to_fit.settings.output_schema.clone()).map(Arc::new);
+    let mut answer = to_fit.map(Answer::to_fit);
     let (asked, since) = (candidate.clone(), shared.clock.now());
+    let sends_schema = asked.structured_output && output_schema.is_some() && !continues;
     // Every failure names its candidate, whatever its source.
     let named = |mut failure: Failure| {
+        if sends_schema {
+            explain_schema(&mut failure, &asked);
+        }
         failure.provider = Some(asked.provider.clone());
         failure.model = Some(asked.model.clone());
         failure.profile.clone_from(&asked.profile);
@@ -57,7 +71,7 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
     };
     let lowered = lowered(&candidate, refused, &endpoint);
     let cache_key = Some(cache_key);
-    let request = Request { candidate, system, messages, tools, endpoint, continues, cache_key };
+    let request = Request { candidate, system, messages, tools, endpoint, continues, cache_key, output_schema };
     let mut stream = MaskedAnswer::new(&shared, request);
     crashpoint::hit("request_sent");
     while let Some(first) = stream.next().await {
@@ -75,8 +89,8 @@ pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporte
                     answered(&shared, asked, alone, since);
                     remember_level(&shared, lowered);
                     let schema_mismatch = match answer {
-                        Some(answer) if !continues => answer.schema_mismatch().await,
-                        _ => None,
+                        Some(answer) => answer.schema_mismatch().await,
+                        None => None,
                     };
                     return reporter.report(Report::RequestEnded { effect, usage, stop_reason, schema_mismatch }).await;
                 }
@@ -99,27 +113,64 @@ struct Answer {
 }
 
 impl Answer {
-    fn to_fit(settings: Arc<Settings>) -> Self {
-        Self { settings, text: String::new(), has_calls: false }
+    fn to_fit(ToFit { settings, parts }: ToFit) -> Self {
+        let mut answer = Self { settings, text: String::new(), has_calls: false };
+        for part in &parts {
+            answer.add_text(part);
+        }
+        answer
     }
 
     fn add(&mut self, part: &Part) {
         match part {
-            // More than that is no answer: it is not looked at any further.
-            Part::Text(text) if self.text.len() <= tools::STRUCTURED_BYTES => self.text += text,
+            Part::Text(text) => self.add_text(text),
             Part::Call { .. } => self.has_calls = true,
             _ => {}
         }
     }
 
-    /// Why it does not fit. A message with calls is no answer yet.
+    fn add_text(&mut self, text: &str) {
+        // More than that is no answer: it is not looked at any further.
+        if self.text.len() <= tools::STRUCTURED_BYTES {
+            self.text += text;
+        }
+    }
+
+    /// Why it does not fit. A message with calls is no answer yet. If nobody knows whether it fits, it is not asked for again: the
+    /// client says why.
     async fn schema_mismatch(self) -> Option<String> {
         let Self { settings, text, has_calls } = self;
-        if has_calls {
-            return None;
+        let schema = settings.output_schema.as_ref().filter(|_| !has_calls)?;
+        match SchemaChecker::of_this_program().structured(schema.clone(), text).await {
+            Err(StructuredError::Mismatch(why)) => Some(why),
+            Err(StructuredError::Unchecked(_)) | Ok(_) => None,
         }
-        let check = move || tools::structured(settings.output_schema.as_ref()?, &text).err();
-        tokio::task::spawn_blocking(check).await.expect("it neither panics nor is cancelled")
+    }
+}
+
+/// What providers call the field with the schema of an answer.
+const SCHEMA_FIELDS: &[&str] = &[
+    "response_format",
+    "text.format",
+    "output_config",
+    "output_format",
+    "json_schema",
+    "responsejsonschema",
+    "responsemimetype",
+    "response_mime_type",
+    "response mime type",
+];
+
+/// Says how to leave the schema out, if a provider has refused a request because of it.
+fn explain_schema(failure: &mut Failure, candidate: &Candidate) {
+    let said = failure.message.to_lowercase();
+    if failure.class == FailureClass::InvalidRequest && SCHEMA_FIELDS.iter().any(|field| said.contains(field)) {
+        let Candidate { provider, model, .. } = candidate;
+        let hint = format!(
+            "`structured_output = false` in [models.\"{provider}/{model}\"] leaves the schema of the answer out of requests: the model \
+             then reads it in its instructions only."
+        );
+        failure.message = format!("{}\n{hint}", failure.message);
     }
 }
 

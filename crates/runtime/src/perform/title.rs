@@ -62,6 +62,7 @@ async fn ask(shared: &Arc<Shared>, order: Order, usage: &mut Usage) -> Result<Co
         endpoint,
         continues: false,
         cache_key: None,
+        output_schema: None,
     };
     let (mut stream, mut text) = (MaskedAnswer::new(shared, request), String::new());
     crashpoint::hit("title_sent");

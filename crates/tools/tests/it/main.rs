@@ -21,6 +21,7 @@ mod policy;
 mod recorded;
 mod records;
 mod rules;
+mod structured;
 mod support;
 mod traces;
 mod undo;

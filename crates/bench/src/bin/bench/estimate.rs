@@ -155,6 +155,7 @@ fn settings(model: &str) -> Settings {
         max_output: 8_192,
         thinking: None,
         images: false,
+        structured_output: false,
         token_rate: models::token_rate(model),
         can_refresh: false,
         levels: vec![],

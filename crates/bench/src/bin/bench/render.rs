@@ -79,6 +79,7 @@ fn request(prose: &mut Prose) -> Request {
             max_output: 8_192,
             thinking: None,
             images: true,
+            structured_output: false,
             token_rate: 1_000,
             can_refresh: false,
             levels: vec![],
@@ -90,5 +91,6 @@ fn request(prose: &mut Prose) -> Request {
         endpoint: Endpoint::new(Api::OpenAiChat, "http://localhost/v1".to_owned(), None),
         continues: false,
         cache_key: None,
+        output_schema: None,
     }
 }

@@ -97,6 +97,7 @@ async fn seconds_alone(base_url: &str, text: &str) -> Result<f64, Problem> {
             max_output: 100_000,
             thinking: None,
             images: true,
+            structured_output: false,
             token_rate: 1_000,
             can_refresh: false,
             levels: vec![],
@@ -108,6 +109,7 @@ async fn seconds_alone(base_url: &str, text: &str) -> Result<f64, Problem> {
         endpoint: Endpoint::new(Api::OpenAiChat, base_url.to_owned(), None),
         continues: false,
         cache_key: None,
+        output_schema: None,
     };
     let models = ModelSet::new();
     let mut stream = models.stream(request);

@@ -82,6 +82,7 @@ impl runtime::Resolver for Local {
             max_output: 8_192,
             thinking: None,
             images: true,
+            structured_output: false,
             token_rate: 1_000,
             can_refresh: false,
             levels: vec![],

@@ -13,7 +13,8 @@ const HEADING: &str = "\
 ";
 
 fn row(preset: &ProviderPreset) -> String {
-    let ProviderPreset { name, title, api, base_url, example, key, keys_at, model } = preset;
+    // The page of each format says what is sent of a schema.
+    let ProviderPreset { name, title, api, base_url, example, key, keys_at, model, structured_output: _, .. } = preset;
     let code = |text: &str| format!("`{text}`");
     let address = match (base_url, example) {
         (Some(address), _) => code(address),

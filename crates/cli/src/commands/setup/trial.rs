@@ -53,7 +53,8 @@ async fn answer(candidate: Candidate, endpoint: Endpoint, model: &str) -> Result
     let messages = vec![Cached::from(Message::user("Say: ready."))];
     let system = Cached::from(Arc::<str>::from(""));
     let tools = Cached::from(vec![]);
-    let request = Request { candidate, system, messages, tools, endpoint, continues: false, cache_key: None };
+    let (cache_key, output_schema) = (None, None);
+    let request = Request { candidate, system, messages, tools, endpoint, continues: false, cache_key, output_schema };
     let mut stream = ModelSet::new().stream(request);
     let mut spinner = Spinner::new(model);
     let answer = async {

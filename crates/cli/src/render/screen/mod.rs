@@ -197,7 +197,7 @@ impl Screen {
 
     /// Writes the result of a message, for a program.
     pub(crate) fn result(&mut self, result: &ResultLine<'_>) {
-        self.out(&json_line(result));
+        self.out(&result.line());
     }
 
     /// Says on stderr what the command waits for: a line for a person, or one of JSON for a program.

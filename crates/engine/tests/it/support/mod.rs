@@ -265,6 +265,7 @@ pub(crate) fn settings() -> Settings {
         max_output: 4_096,
         thinking: None,
         images: true,
+        structured_output: false,
         token_rate: 1_000,
         can_refresh: false,
         levels: vec![],

@@ -111,9 +111,7 @@ async fn command(
         ));
     }
     if let Some(schema) = overrides.output_schema.as_deref().cloned() {
-        // It may be long, and its patterns are compiled.
-        let checked = tokio::task::spawn_blocking(move || tools::check_schema(&schema)).await;
-        let checked = checked.unwrap_or_else(|error| Err(error.to_string()));
+        let checked = tools::SchemaChecker::of_this_program().check_schema(schema).await;
         checked.map_err(|why| Error::invalid(format!("`outputSchema`: {why}"), "docs/scripting.md shows one"))?;
     }
     let settings = service.runtime.resolver().settings(&key.agent, ModelPreferences::default(), &overrides).map_err(

@@ -153,6 +153,7 @@ pub(crate) fn request_of(api: Api, base_url: &str) -> Request {
             max_output: 4_096,
             thinking: None,
             images: true,
+            structured_output: false,
             token_rate: 1_000,
             can_refresh: false,
             levels: vec![],
@@ -164,6 +165,7 @@ pub(crate) fn request_of(api: Api, base_url: &str) -> Request {
         endpoint: Endpoint::new(api, base_url, Some(Secret::new("canary-key-1234"))),
         continues: false,
         cache_key: None,
+        output_schema: None,
     }
 }
 

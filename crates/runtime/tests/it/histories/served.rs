@@ -57,6 +57,7 @@ impl Served {
             max_output: 8_192,
             thinking: self.thinking,
             images: self.provider != "deepseek",
+            structured_output: false,
             token_rate: 1_000,
             can_refresh: false,
             levels: vec![],
@@ -79,6 +80,7 @@ impl Served {
             endpoint: Endpoint::new(self.api, self.base_url, None),
             continues: false,
             cache_key: None,
+            output_schema: None,
         };
         let body = serde_json::from_slice(&ModelSet::body(&request)).expect("a body is JSON");
         Sent { served: *self, body }

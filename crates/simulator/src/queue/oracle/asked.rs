@@ -28,6 +28,8 @@ pub(in crate::queue) enum Asked {
     Reset,
     /// Set the queue mode for messages without one.
     Override(Option<QueueMode>),
+    /// The end of an answer that does not fit the schema of its run.
+    Mismatch,
     /// Anything else, which is never refused.
     Other,
 }
@@ -149,7 +151,7 @@ impl Oracle {
                 };
                 is_other || matches!(at, Some(Breakpoint::OnState(state)) if never(state))
             }
-            Asked::Again(_) | Asked::Reset | Asked::Override(_) | Asked::Other => false,
+            Asked::Again(_) | Asked::Reset | Asked::Override(_) | Asked::Mismatch | Asked::Other => false,
         }
     }
 
@@ -184,7 +186,7 @@ impl Oracle {
                 run.stops_at(at.as_ref()) || stops_now && at.is_some() && run.stopped_at() == at.as_ref()
             }),
             Asked::Override(mode) => self.mode == *mode,
-            Asked::Other => true,
+            Asked::Mismatch | Asked::Other => true,
         };
         if done { Ok(()) } else { Err(format!("{asked:?} was answered and not done")) }
     }

@@ -185,7 +185,7 @@ impl CurrentRun {
             Event::RequestOpened(_) => self.is(Doing::Streaming),
             Event::WaitEnded(_) if self.doing == Doing::Queueing && !self.calls.is_empty() => self.is(Doing::Calls),
             Event::StreamInterrupted(_) | Event::WaitEnded(_) => self.is(Doing::Preparing),
-            Event::MessageSealed(e) => self.sealed(e, steers)?,
+            Event::MessageSealed(e) => self.sealed(e, steers, *asked == Asked::Mismatch)?,
             Event::CallChecked(_)
             | Event::CallAsked(_)
             | Event::AskAnswered(_)
@@ -240,13 +240,13 @@ impl CurrentRun {
         Ok(())
     }
 
-    fn sealed(&mut self, e: &MessageSealed, steers: bool) -> Result<(), String> {
+    fn sealed(&mut self, e: &MessageSealed, steers: bool, is_mismatch: bool) -> Result<(), String> {
         let expected = match e.next {
             Next::Cut => return Ok(()),
             _ if !e.calls.is_empty() => Next::Calls,
             _ if steers => Next::Steer,
-            // It did not fit its schema: the note that says so is next.
-            _ if e.next == Next::Steer && e.stop_reason.is_none() && self.schema_mismatch == SchemaMismatch::No => {
+            // The first that does not fit its schema, whole or continued: the note that says so is next.
+            _ if is_mismatch && e.stop_reason.is_none() && self.schema_mismatch == SchemaMismatch::No => {
                 self.schema_mismatch = SchemaMismatch::Due;
                 Next::Steer
             }

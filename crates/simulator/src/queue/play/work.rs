@@ -58,7 +58,8 @@ impl World {
             Effect::Undo { .. } => Report::Undone { effect: id, left: vec![] },
             Effect::FreezeCall { .. } | Effect::HoldProcess { .. } | Effect::EndProcess { .. } => return Ok(()),
         };
-        self.input(report, &Asked::Other)
+        let is_mismatch = matches!(report, Report::RequestEnded { schema_mismatch: Some(_), .. });
+        self.input(report, if is_mismatch { &Asked::Mismatch } else { &Asked::Other })
     }
 
     /// The next response of a model.
