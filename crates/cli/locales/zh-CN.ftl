@@ -144,8 +144,8 @@ set-or-let-limulus-setup = 请设置 { $variable }，或让 `limulus setup --pro
     .en = set { $variable }, or let `limulus setup --provider { $provider }` ask for a key
 the-nearest-known-provider-is = 最接近的服务商是 `{ $provider }`
     .en = the nearest known provider is `{ $provider }`
-a-key-belongs-under-providers = 密钥写在 [[providers.{ $provider }.profiles]] 下：key = "env:NAME" 或 "file:PATH"；`limulus setup` 会询问并写好
-    .en = a key belongs under [[providers.{ $provider }.profiles]] as key = "env:NAME" or "file:PATH"; `limulus setup` asks for it and writes that
+a-key-belongs-under-providers = 密钥写在 [[providers.{ $provider }.profiles]] 下：key = "env:NAME"、"file:PATH" 或 "cmd:COMMAND"；`limulus setup` 会询问并写好
+    .en = a key belongs under [[providers.{ $provider }.profiles]] as key = "env:NAME", "file:PATH" or "cmd:COMMAND"; `limulus setup` asks for it and writes that
 a-project-may-not-set = { $place }：项目不能设置 `{ $key }`
     .en = { $place }: a project may not set `{ $key }`
 the-model-names-the-provider = 模型 `{ $model }` 的服务商 `{ $provider }` 没有配置
@@ -450,8 +450,8 @@ help-exit-code-0-every = 退出码 0：全部检查成立。退出码 1：有检
     .en = Exit code 0: every check holds. Exit code 1: a check fails; the folder is kept.
 help-explain-a-run-its = 说明一次运行：它的状态及开始时间、它在等什么、等到什么时候、你可以做什么
     .en = Explain a run: its state and since when, what it waits for and until when, what you can do
-help-find-a-usable-model = 找到一个可用的模型，试一试，并写进配置
-    .en = Find a usable model, try it and write it into the configuration
+help-connect-a-model-one = 连接一个模型：按名字选择 22 个服务商之一，或用任何地址；密钥直接输入（不显示），或来自变量或命令
+    .en = Connect a model: one of 22 providers by name, or any address; its key typed unseen, by variable or by command
 help-follow-new-events-a = 跟随新的事件；会话从开头或 --from 开始，数据目录从现在开始
     .en = Follow new events; a session starts at its beginning or at --from, the home starts now
 help-give-a-session-a = 给会话起一个标题

@@ -76,7 +76,7 @@ pub(crate) enum Command {
     Audit(commands::audit::AuditArgs),
     /// Check the installation, configuration, keys, terminal, disk and data of a home; repair data if asked
     Doctor(commands::doctor::DoctorArgs),
-    /// Find a usable model, try it and write it into the configuration
+    /// Connect a model: one of 22 providers by name, or any address; its key typed unseen, by variable or by command
     Setup(commands::setup::SetupArgs),
     /// List models, and check what works with one of them
     Models(commands::models::ModelsArgs),
