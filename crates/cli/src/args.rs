@@ -15,6 +15,7 @@ use crate::language;
 use crate::other_tools;
 use crate::output::{self, ColorWhen};
 use crate::render::MarkdownMode;
+use crate::show::worded;
 
 pub(crate) use self::help::LIST as GROUPED;
 
@@ -205,7 +206,7 @@ impl PageArgs {
     }
 
     /// The list, followed by the command that prints older rows. With JSON, which stays an array, that line goes to
-    /// stderr.
+    /// stderr, where programs read it.
     pub(crate) fn with_next(&self, list: String, command: &str, next: Option<String>, as_json: bool) -> String {
         let Some(next) = next else { return list };
         let limit = self.limit.map(|limit| format!(" --limit {limit}")).unwrap_or_default();
@@ -214,6 +215,6 @@ impl PageArgs {
             output::say_text(&more);
             return list;
         }
-        list + &more
+        list + &worded(more)
     }
 }
