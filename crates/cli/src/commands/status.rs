@@ -223,7 +223,7 @@ unfinished
 拥有者    无
 会话      1 (1 个活动)
 未完成
-  agent:main:main  输出中  2025-11-21 03:04:06    在等拥有者：`limulus resume agent:main:main` 让它继续
+  agent:main:main  流式输出  2025-11-21 03:04:06    在等拥有者：`limulus resume agent:main:main` 让它继续
 ";
         assert_eq!(shown(), expected);
         assert!(!json(&status).contains("拥有者"), "programs read it");

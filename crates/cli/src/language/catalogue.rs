@@ -1,6 +1,6 @@
 //! A catalogue in the format of Fluent. Each message has its English text as the attribute `en`. A placeable in it, such as
 //! `{ $key }`, stands for what differs. Its name says what it may be: `text…` is itself translated, `list…` item by item, and `n` or
-//! `n-…` is a number.
+//! `n-…` is a number; `run`, `id`, `pid` and `branch` are one word.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use fluent_syntax::ast::{Entry, Expression, InlineExpression, Pattern, PatternElement};
 
 /// The depth of texts in texts.
-const DEPTH: u32 = 4;
+const DEPTH: u32 = 6;
 
 /// What may stand before a text on its line.
 const MARKS: [char; 13] = ['✗', '✓', '!', '·', '…', '■', '↻', '?', '›', '*', '→', '●', '↪'];
@@ -16,11 +16,14 @@ const MARKS: [char; 13] = ['✗', '✓', '!', '·', '…', '■', '↻', '?', '�
 /// What separates the items of a list, in English and in Chinese.
 const SEPARATORS: (&str, &str) = (", ", "、");
 
+/// The name of a placeable that is the rest of a line.
+const REST: &str = "text";
+
 /// What to print for which English text.
 pub(crate) struct Catalogue {
     /// Those without placeables.
     whole: HashMap<String, String>,
-    /// Those with more words of their own come first, so that a general one hides no more precise one.
+    /// The most precise ones come first, so that a general one hides no other.
     with_values: Vec<Message>,
 }
 
@@ -28,6 +31,19 @@ pub(crate) struct Catalogue {
 struct Message {
     english: Vec<Piece>,
     translated: Vec<Piece>,
+}
+
+impl Message {
+    /// Beginnings of lines, then messages that begin with words of their own, then those with more of them.
+    fn precision(&self) -> (bool, bool, usize) {
+        let begins = matches!(self.english.first(), Some(Piece::Literal(_)));
+        (self.is_beginning(), begins, own_length(&self.english))
+    }
+
+    /// Whether it is the beginning of a line, such as `error: { $text }`, whose rest is a text of its own.
+    fn is_beginning(&self) -> bool {
+        matches!(&self.english[..], [Piece::Literal(own), Piece::Value(name)] if own.ends_with(": ") && name == REST)
+    }
 }
 
 /// A part of a text.
@@ -54,7 +70,7 @@ impl Catalogue {
                 _ => catalogue.with_values.push(Message { english, translated }),
             }
         }
-        catalogue.with_values.sort_by_key(|message| Reverse(own_length(&message.english)));
+        catalogue.with_values.sort_by_key(|message| Reverse(message.precision()));
         catalogue
     }
 
@@ -74,7 +90,7 @@ impl Catalogue {
                 let translated = self.translated(rest).filter(|_| is_mark)?;
                 Some(format!("{mark} {translated}"))
             };
-            let translated = self.translated(body).or_else(marked);
+            let translated = marked().or_else(|| self.translated(body));
             translated.map_or_else(|| line.to_owned(), |translated| format!("{indent}{translated}{blanks}"))
         };
         text.split('\n').map(line).collect::<Vec<_>>().join("\n")
@@ -134,13 +150,20 @@ fn values<'a>(english: &'a [Piece], text: &'a str) -> Option<Vec<(&'a str, &'a s
         values.push((name, rest));
         rest = "";
     }
-    let fits = |(name, value): &(&str, &str)| !value.is_empty() && (!is_number(name) || is_figure(value));
+    let fits = |(name, value): &(&str, &str)| {
+        !value.is_empty() && (!is_number(name) || is_figure(value)) && (!is_id(name) || !value.contains(' '))
+    };
     (rest.is_empty() && values.iter().all(fits)).then_some(values)
 }
 
 /// Whether a placeable of this name stands for a number only.
 fn is_number(name: &str) -> bool {
     name == "n" || name.starts_with("n-")
+}
+
+/// Whether a placeable of this name stands for an id, which is one word.
+fn is_id(name: &str) -> bool {
+    matches!(name, "run" | "id" | "pid" | "branch")
 }
 
 fn is_figure(value: &str) -> bool {
@@ -222,8 +245,14 @@ f = { $n } 条消息
     .en = { $n } messages
 g = 找到 { $text }
     .en = found { $text }
-h = 找到三条
+h = 找到三条 { $what }
     .en = found three { $what }s
+i = { $text } 没有改动
+    .en = { $text } was not changed
+j = { $what } 很长，没有改动
+    .en = { $what } is long and was not changed
+k = 等 { $text }
+    .en = waits for { $text }
 ";
 
     #[test]
@@ -239,7 +268,9 @@ h = 找到三条
             ("done, with 3 messages, done, x", Some("完成，3 条消息、完成、x")),
             ("1.2k messages", Some("1.2k 条消息")),
             ("many messages", None),
-            ("found three fishes", Some("找到三条")),
+            ("found three fishes", Some("找到三条 fishe")),
+            ("error: it was not changed", Some("错误：it 没有改动")),
+            ("waits for it, which is long and was not changed", Some("等 it, which 很长，没有改动")),
             ("found two fishes", Some("找到 two fishes")),
             ("from a to b", None),
             ("from  to b.", None),
