@@ -15,6 +15,7 @@ use crate::language;
 use crate::other_tools;
 use crate::output::{self, ColorWhen};
 use crate::render::MarkdownMode;
+use crate::show::worded;
 
 pub(crate) use self::help::LIST as GROUPED;
 
@@ -76,7 +77,7 @@ pub(crate) enum Command {
     Audit(commands::audit::AuditArgs),
     /// Check the installation, configuration, keys, terminal, disk and data of a home; repair data if asked
     Doctor(commands::doctor::DoctorArgs),
-    /// Find a usable model, try it and write it into the configuration
+    /// Connect a model: one of 22 providers by name, or any address; its key typed unseen, by variable or by command
     Setup(commands::setup::SetupArgs),
     /// List models, and check what works with one of them
     Models(commands::models::ModelsArgs),
@@ -205,7 +206,7 @@ impl PageArgs {
     }
 
     /// The list, followed by the command that prints older rows. With JSON, which stays an array, that line goes to
-    /// stderr.
+    /// stderr, where programs read it.
     pub(crate) fn with_next(&self, list: String, command: &str, next: Option<String>, as_json: bool) -> String {
         let Some(next) = next else { return list };
         let limit = self.limit.map(|limit| format!(" --limit {limit}")).unwrap_or_default();
@@ -214,6 +215,6 @@ impl PageArgs {
             output::say_text(&more);
             return list;
         }
-        list + &more
+        list + &worded(more)
     }
 }

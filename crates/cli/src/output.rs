@@ -359,7 +359,8 @@ pub(crate) fn say_lines(text: &str) {
 /// Redraws the line of a step that takes time, if stderr is a terminal that can.
 pub(crate) fn say_step(step: &str) {
     if Output::Stderr.can_redraw() {
-        let _ = Output::Stderr.draw(&[Part::Control(Control::EraseLine), Part::Text(step)]);
+        let step = language::lines(step);
+        let _ = Output::Stderr.draw(&[Part::Control(Control::EraseLine), Part::Text(&step)]);
     }
 }
 

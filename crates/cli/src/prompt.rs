@@ -15,6 +15,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::language;
 use crate::output::Output;
 
 /// Bytes of one line: a terminal gives no longer one at once.
@@ -33,13 +34,14 @@ pub(crate) fn is_yes(line: &str) -> bool {
     matches!(line.trim().to_lowercase().as_str(), "y" | "yes" | "是" | "好")
 }
 
-/// Asks, and waits for the answer. `mark` stands behind the question when it can be answered. None if the input is at its end.
+/// Asks, in the language of this process, and waits for the answer. `mark` stands behind the question when it can be answered. None if
+/// the input is at its end.
 pub(crate) fn ask(question: &str, mark: &str) -> Option<String> {
     // With a closed stderr the question is not visible, and there is no answer.
-    Output::Stderr.write(question).ok()?;
+    Output::Stderr.write(&language::lines(question)).ok()?;
     let mut answer = Answer::default();
     answer.discard();
-    Output::Stderr.write(mark).ok()?;
+    Output::Stderr.write(&language::lines(mark)).ok()?;
     loop {
         match answer.read() {
             Ok(Some(line)) => return Some(line),

@@ -240,13 +240,13 @@ impl ConfigError {
             Self::Syntax { .. } => "fix that line; https://toml.io shows the format".to_owned(),
             Self::UnknownKey { key, .. } | Self::NoSuchKey { key, .. } if let Some(provider) = with_secret(key) => {
                 format!(
-                    "a key belongs under [[providers.{provider}.profiles]] as key = \"env:NAME\" or \"file:PATH\"; \
+                    "a key belongs under [[providers.{provider}.profiles]] as key = \"env:NAME\", \"file:PATH\" or \"cmd:COMMAND\"; \
                      `limulus setup` asks for it and writes that"
                 )
             }
             Self::UnknownKey { nearest, .. } | Self::NoSuchKey { nearest, .. } => nearest_key(nearest.as_deref()),
             Self::KeyAsName { .. } => {
-                "give it a name; the key belongs under [[providers.NAME.profiles]] as key = \"env:NAME\" or \"file:PATH\""
+                "give it a name; the key belongs under [[providers.NAME.profiles]] as key = \"env:NAME\", \"file:PATH\" or \"cmd:COMMAND\""
                     .to_owned()
             }
             Self::UnknownVariable { nearest: Some(nearest), .. } => format!("the nearest known one is {nearest}"),

@@ -162,7 +162,7 @@ impl KeyValue {
         let text = self.value.as_str().filter(|_| self.kind == Kind::Secret)?;
         (!KeySource::of(text).is_reference()).then(|| Remark {
             what: format!("`{}` holds a key itself, and the history of your shell may hold it too", self.name()),
-            hint: "name the place of the key: env:NAME or file:PATH".to_owned(),
+            hint: "name the place of the key: env:NAME, file:PATH or cmd:COMMAND".to_owned(),
         })
     }
 }

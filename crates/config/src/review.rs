@@ -160,7 +160,10 @@ fn readable_by_others(file: &Path, layers: &Layers) -> Option<Remark> {
     let mode = std::fs::metadata(file).ok()?.mode();
     (mode & 0o077 != 0 && layers.values().any(is_literal)).then(|| Remark {
         what: format!("{} holds a key and can be read by others", file.display()),
-        hint: format!("`chmod 600 {}`, or name the place of the key: env:NAME or file:PATH", file.display()),
+        hint: format!(
+            "`chmod 600 {}`, or name the place of the key: env:NAME, file:PATH or cmd:COMMAND",
+            file.display()
+        ),
     })
 }
 

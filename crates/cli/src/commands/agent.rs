@@ -30,7 +30,7 @@ use crate::deprecation;
 use crate::error::{CliError, Exit};
 use crate::render::set_markdown;
 use crate::show::human::{Zone, now};
-use crate::show::{json_line, print};
+use crate::show::{json_line, print, worded};
 
 /// Send a message to an agent and follow its run to the end.
 #[derive(Debug, Args)]
@@ -217,7 +217,9 @@ pub(super) enum Ending {
 
 /// Prints the response of a chat command.
 pub(super) fn say_command(text: &str, as_json: bool) -> Result<(), CliError> {
-    print(&if as_json { json_line(&AgentAnswer::Command { text: text.to_owned() }) } else { format!("{text}\n") })
+    // The lines of a diff are those of files.
+    let words = if text.contains("\n@@ ") { text.to_owned() } else { worded(text) };
+    print(&if as_json { json_line(&AgentAnswer::Command { text: text.to_owned() }) } else { words + "\n" })
 }
 
 /// The note for an image that goes to a model without image support.

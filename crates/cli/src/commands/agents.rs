@@ -8,9 +8,10 @@ use protocol::show::AgentSummary;
 
 use crate::deprecation;
 use crate::error::{CliError, Exit};
+use crate::language::word;
 use crate::output::say;
 use crate::reading::ask_among;
-use crate::show::human::{Zone, columns, printable_line};
+use crate::show::human::{Zone, columns, heading, printable_line};
 use crate::show::{json, print};
 
 /// List the agents, each with its state over its sessions.
@@ -57,12 +58,12 @@ fn configured(globals: &Globals) -> Vec<String> {
 }
 
 fn lay_out(agents: &[AgentSummary], zone: &Zone) -> String {
-    let heading = ["AGENT", "STATE", "SESSIONS", "QUEUED", "LAST ACTIVITY"].map(str::to_owned);
+    let heading = heading(["AGENT", "STATE", "SESSIONS", "QUEUED", "LAST ACTIVITY"]);
     let rows = agents.iter().map(|agent| {
-        let removed = if agent.configured { "" } else { " (not configured)" };
+        let removed = if agent.configured { String::new() } else { format!(" {}", word("(not configured)")) };
         [
             format!("{}{removed}", printable_line(&agent.agent)),
-            state(agent),
+            word(state(agent)),
             sessions(agent),
             agent.queued.to_string(),
             agent.last_activity.map(|at| zone.time(at)).unwrap_or_default(),
@@ -79,8 +80,8 @@ fn state(agent: &AgentSummary) -> String {
 
 /// How many sessions it has, by state.
 fn sessions(agent: &AgentSummary) -> String {
-    let by_state: Vec<String> = agent.sessions.iter().map(|(state, count)| format!("{count} {state}")).collect();
-    if by_state.is_empty() { "none".to_owned() } else { by_state.join(", ") }
+    let by_state: Vec<String> = agent.sessions.iter().map(|(state, count)| word(format!("{count} {state}"))).collect();
+    if by_state.is_empty() { word("none") } else { by_state.join(", ") }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use protocol::show::{AuditLine, Verification};
 use uuid::Uuid;
 
 use crate::error::{CliError, Exit};
+use crate::language::word;
 use crate::reading::ask;
 use crate::show::audit::{heading, lay_out};
 use crate::show::choice::SessionChoice;
@@ -76,7 +77,7 @@ fn page(key: &str, lines: &[AuditLine], summary: Option<&Verification>, zone: &Z
     let mut text = page.text() + &heading();
     for line in lines {
         if branch != Some(line.branch) {
-            let _ = writeln!(text, "      ─── branch {} ───", line.branch);
+            let _ = writeln!(text, "      ─── {} ───", word(format!("branch {}", line.branch)));
             branch = Some(line.branch);
         }
         text += &lay_out(line, zone);

@@ -17,9 +17,10 @@ use super::resume;
 use crate::args::WriterArgs;
 use crate::deprecation;
 use crate::error::{CliError, Exit, failed};
+use crate::language::word;
 use crate::reading::ask;
 use crate::show::choice::SessionChoice;
-use crate::show::human::{Page, columns, dollars};
+use crate::show::human::{Page, columns, dollars, heading};
 use crate::show::{json, print};
 use crate::unnamed::SessionArgument;
 
@@ -197,16 +198,16 @@ impl SetArgs {
 
 fn lay_out(story: &BudgetStory) -> String {
     let mut page = Page::default();
-    let head = ["SCOPE", "OF", "USED", "RESERVED", "FREE", "LIMIT"].map(str::to_owned);
+    let head = heading(["SCOPE", "OF", "USED", "RESERVED", "FREE", "LIMIT"]);
     let row = |line: &BudgetLine| {
-        let (scope, of) = (line.scope.name().to_owned(), line.of.name().to_owned());
+        let (scope, of) = (word(line.scope.name()), word(line.of.name()));
         let (used, reserved) = (amount(line.of, line.used), amount(line.of, line.reserved));
         let free = line.free.map_or_else(|| "-".to_owned(), |free| amount(line.of, free));
-        let limit = line.limit.map_or_else(|| "none".to_owned(), |limit| amount(line.of, limit));
+        let limit = line.limit.map_or_else(|| word("none"), |limit| amount(line.of, limit));
         [scope, of, used, reserved, free, limit]
     };
     let rows: Vec<_> = std::iter::once(head).chain(story.lines.iter().map(row)).collect();
-    page.line(columns(&rows).trim_end());
+    page.line_as_it_is(columns(&rows).trim_end());
     let key = &story.session_key;
     let is_tight =
         |line: &&BudgetLine| line.scope == Scope::Process && line.limit.is_some_and(|limit| line.used >= limit);

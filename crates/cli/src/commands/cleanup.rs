@@ -13,7 +13,7 @@ use crate::args::WriterArgs;
 use crate::deprecation;
 use crate::error::{CliError, Exit};
 use crate::show::human::now;
-use crate::show::{json, print};
+use crate::show::{json, print, worded};
 
 /// Erase old texts and outputs that no session needs; without --enforce, only count them.
 #[derive(Debug, Args)]
@@ -74,5 +74,5 @@ fn say(args: &CleanupArgs, days: u32, found: &CleanedUp) -> Result<(), CliError>
     }
     let texts = if bodies == 1 { "1 text or output".to_owned() } else { format!("{bodies} texts and outputs") };
     let (bytes, done) = (size(bytes), if args.enforce { "erased" } else { "to be erased with --enforce" });
-    print(&format!("{texts} of over {days} days ago ({bytes}): {done}\n"))
+    print(&worded(format!("{texts} of over {days} days ago ({bytes}): {done}\n")))
 }

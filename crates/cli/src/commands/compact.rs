@@ -15,7 +15,7 @@ use crate::args::WriterArgs;
 use crate::deprecation;
 use crate::error::CliError;
 use crate::show::choice::SessionChoice;
-use crate::show::{json, json_line, print};
+use crate::show::{json, json_line, print, worded};
 
 /// Compact the history of a session: a summary replaces all but its newest part; the journal keeps the original
 #[derive(Debug, Args)]
@@ -43,14 +43,14 @@ pub(crate) async fn run(args: CompactArgs, globals: &Globals) -> Result<(), CliE
         let text = format!(
             "the last compaction of {key} is undone: {items} items are restored, about {tokens} tokens in all\n"
         );
-        return print(&if args.writer.json { json(&undone) } else { text });
+        return print(&if args.writer.json { json(&undone) } else { worded(text) });
     }
     let config = Arc::new(deprecation::load(globals, args.writer.flags())?);
     let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
     let compacted = compact(&mut follower, &key, args.focus).await;
     let told = compacted.and_then(|compacted| {
         follower.screen.hide_status();
-        print(&if args.writer.json { json_line(&compacted) } else { describe(&compacted) })?;
+        print(&if args.writer.json { json_line(&compacted) } else { worded(describe(&compacted)) })?;
         Ok(compacted)
     });
     let finished = match told {

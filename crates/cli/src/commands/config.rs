@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::error::CliError;
 use crate::show::human::{columns, count, printable};
-use crate::show::{json, print};
+use crate::show::{json, print, worded};
 
 /// Show, check, locate, create and change the configuration.
 #[derive(Debug, Args)]
@@ -206,7 +206,7 @@ struct Checked {
 fn check(globals: &Globals, as_json: bool) -> Result<(), CliError> {
     let Review { errors, warnings, set } = Config::review(&globals.home, &globals.environment, FlagValues::default());
     let checked = Checked { place: ConfigFile::of(globals), errors, warnings };
-    print(&if as_json { json(&checked) } else { lay_out_check(&checked, set) })?;
+    print(&if as_json { json(&checked) } else { worded(lay_out_check(&checked, set)) })?;
     match checked.errors.len() {
         0 => Ok(()),
         number => Err(CliError::Config {

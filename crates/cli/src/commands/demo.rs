@@ -10,8 +10,9 @@ use clap::Args;
 use serde_json::json;
 
 use crate::error::{CliError, Exit};
+use crate::language::word;
 use crate::output::say;
-use crate::show::{json_line, print};
+use crate::show::{json_line, print, worded};
 use proof::Check;
 use scene::Stage;
 
@@ -35,9 +36,10 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), CliError> {
     if args.json {
         print(&json_line(&json!({ "passed": checks.len() - bad, "failed": bad, "checks": checks })))?;
     } else {
-        print("\nwhat the journal and the file say\n")?;
+        print(&worded("\nwhat the journal and the file say\n"))?;
         for check in &checks {
-            print(&format!("  {} {}: {}\n", if check.holds { "✓" } else { "✗" }, check.what, check.found))?;
+            let (what, found) = (word(check.what), word(&check.found));
+            print(&format!("  {} {what}: {found}\n", if check.holds { "✓" } else { "✗" }))?;
         }
     }
     if args.keep || bad > 0 {

@@ -9,11 +9,12 @@ use super::background;
 use super::follower::change;
 use crate::args::WriterArgs;
 use crate::error::{CliError, Exit};
+use crate::language::word;
 use crate::output::Output;
 use crate::reading::ask;
 use crate::render::coloured;
 use crate::show::human::{count, now};
-use crate::show::{json, print};
+use crate::show::{json, print, worded};
 
 /// Show what a run, or the last runs of a session, changed in files
 #[derive(Debug, Args)]
@@ -70,21 +71,22 @@ fn lay_out(diff: &RunDiff) -> String {
         [run] => format!(" by run {run}"),
         runs => format!(" by {} runs", runs.len()),
     };
-    let sum = format!("{} changed, +{added} −{removed}{runs}\n", count(diff.files.len(), "file"));
-    let unrecorded = diff.unrecorded.iter().map(|why| format!("{UNRECORDED}: {why}\n"));
-    let commands = (!diff.commands.is_empty())
-        .then(|| format!("{} did outside this folder, and in ignored files, is not shown\n", ran(diff.commands.len())));
+    let sum = worded(format!("{} changed, +{added} −{removed}{runs}\n", count(diff.files.len(), "file")));
+    let unrecorded = diff.unrecorded.iter().map(|why| worded(format!("{UNRECORDED}: {why}\n")));
+    let commands = (!diff.commands.is_empty()).then(|| {
+        worded(format!("{} did outside this folder, and in ignored files, is not shown\n", ran(diff.commands.len())))
+    });
     let now = now();
-    let background = diff.background.iter().map(|command| background::in_folder(command, now) + "\n");
+    let background = diff.background.iter().map(|command| worded(background::in_folder(command, now)) + "\n");
     diff.files.iter().map(of_file).chain([sum]).chain(unrecorded).chain(commands).chain(background).collect()
 }
 
 fn of_file(file: &FileDiff) -> String {
     let mode = file.mode.as_ref().map(|[old, new]| format!("mode {old} → {new}: {}\n", file.path));
-    let whole = |note: String| format!("{}: {}{note}\n", act(file.act), file.path);
+    let whole = |note: String| format!("{}: {}{note}\n", word(act(file.act)), file.path);
     let text = match (&file.diff, &file.note) {
         (Some(diff), _) if !diff.is_empty() => diff.clone(),
-        (_, Some(note)) => whole(format!(" ({note})")),
+        (_, Some(note)) => whole(format!(" ({})", word(note))),
         _ if mode.is_none() => whole(String::new()),
         _ => String::new(),
     };

@@ -57,9 +57,9 @@ fn table() -> String {
         let of_r24 = format!("{kind:<23}{category:<15}");
         format!("{class:<21}{of_r24}{first:<16}{then:<14}{at_end:<12}{cooldown}").trim_end().to_owned()
     };
-    page.line(line(["class", "kind", "category", "first", "then", "at the end", "cooldown"]));
+    page.line_as_it_is(line(["class", "kind", "category", "first", "then", "at the end", "cooldown"]));
     for Row { class, category: FailureCategory { kind, recoverability }, first, then, at_end, cooldown } in rows() {
-        page.line(line([&class.name(), kind.name(), recoverability.name(), first, then, at_end, cooldown]));
+        page.line_as_it_is(line([&class.name(), kind.name(), recoverability.name(), first, then, at_end, cooldown]));
     }
     let minutes = COOLDOWNS_MS.map(|ms| (ms / 60_000).to_string()).join(", ");
     page.line("");

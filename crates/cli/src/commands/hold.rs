@@ -20,7 +20,7 @@ use crate::args::WriterArgs;
 use crate::deprecation;
 use crate::error::{CliError, failed};
 use crate::show::choice::RunChoice;
-use crate::show::{json, print};
+use crate::show::{json, print, worded};
 
 /// Pause a run, also across restarts; a running command continues, and its output is kept
 #[derive(Debug, Args)]
@@ -89,7 +89,7 @@ pub(crate) async fn pause(args: PauseArgs, globals: &Globals) -> Result<(), CliE
     let asked = change(globals, &args.writer, async |client| client.call::<RunsPause>(params.clone()).await).await?;
     let frozen = if args.freeze { ", and its commands are stopped" } else { "" };
     let text = format!("run {0} is paused{frozen}; `limulus runs resume {0}` resumes it\n", asked.run_id);
-    print(&if args.writer.json { json(&asked) } else { text })
+    print(&if args.writer.json { json(&asked) } else { worded(text) })
 }
 
 pub(crate) async fn break_at(args: BreakArgs, globals: &Globals) -> Result<(), CliError> {
@@ -102,7 +102,7 @@ pub(crate) async fn break_at(args: BreakArgs, globals: &Globals) -> Result<(), C
     };
     let params = BreakParams { run, session, before_tool, on_state: on };
     let asked = change(globals, &args.writer, async |client| client.call::<RunsBreak>(params.clone()).await).await?;
-    print(&if args.writer.json { json(&asked) } else { format!("run {} {place}\n", asked.run_id) })
+    print(&if args.writer.json { json(&asked) } else { worded(format!("run {} {place}\n", asked.run_id)) })
 }
 
 pub(crate) async fn run_resume(args: ResumeArgs, globals: &Globals) -> Result<(), CliError> {
@@ -144,5 +144,5 @@ async fn resume(follower: &mut Follower<'_>, reader: &Reader, found: &FoundRun, 
     if follower.is_owner() {
         return resume::follow_one(follower, reader, key).await;
     }
-    print(&if as_json { json(&asked) } else { format!("run {} continues\n", asked.run_id) })
+    print(&if as_json { json(&asked) } else { worded(format!("run {} continues\n", asked.run_id)) })
 }

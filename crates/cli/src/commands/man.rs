@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::args::Cli;
 use crate::error::{CliError, Exit};
 use crate::show::human::count;
-use crate::show::{json, print};
+use crate::show::{json, print, worded};
 
 /// Print the manual pages.
 #[derive(Debug, Args)]
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &ManArgs) -> Result<(), CliError> {
     })?;
     let files: Vec<String> = pages.iter().map(|(name, _)| dir.join(name).display().to_string()).collect();
     let message = format!("{} are in {}\n", count(files.len(), "page"), dir.display());
-    print(&if args.json { json(&json!({"files": files})) } else { message })
+    print(&if args.json { json(&json!({"files": files})) } else { worded(message) })
 }
 
 /// The pages of a command and all its subcommands, by file name.

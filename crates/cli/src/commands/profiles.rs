@@ -15,9 +15,10 @@ use super::follower::change;
 use crate::args::WriterArgs;
 use crate::deprecation;
 use crate::error::{CliError, Exit};
+use crate::language::word;
 use crate::reading::ask;
-use crate::show::human::{Page, Zone, columns, now};
-use crate::show::{json, print};
+use crate::show::human::{Page, Zone, columns, heading, now};
+use crate::show::{json, print, worded};
 
 /// Show which auth profiles are in cooldown, until when, and their order; change both.
 #[derive(Debug, Args)]
@@ -105,7 +106,7 @@ pub(crate) async fn write(args: ProfilesArgs, globals: &Globals) -> Result<(), C
                 Some(profile) => format!("{}/{profile} comes first from the next run on\n", used.provider),
                 None => format!("no profile of {} comes first any more\n", used.provider),
             };
-            print(&if writer.json { json(&used) } else { text })
+            print(&if writer.json { json(&used) } else { worded(text) })
         }
         ProfilesCommand::Clear { which, writer } => {
             let which = which.map(|which| configured(globals, &which)).transpose()?;
@@ -174,9 +175,9 @@ fn rows(profiles: Vec<(String, String)>, known: &ProfilesListed, now: Timestamp)
 
 fn lay_out(rows: &[Row], zone: &Zone) -> String {
     if rows.is_empty() {
-        return "no profiles are configured: add [[providers.NAME.profiles]] to config.toml\n".to_owned();
+        return worded("no profiles are configured: add [[providers.NAME.profiles]] to config.toml\n");
     }
-    let heading = ["PROVIDER", "PROFILE", "ORDER", "STATE"].map(str::to_owned);
+    let heading = heading(["PROVIDER", "PROFILE", "ORDER", "STATE"]);
     let lines = rows.iter().flat_map(|row| {
         let order = match (row.preferred, row.last_good) {
             (true, _) => "first",
@@ -188,7 +189,8 @@ fn lay_out(rows: &[Row], zone: &Zone) -> String {
             cooldowns => cooldowns.iter().map(|cooldown| state(cooldown, zone)).collect(),
         };
         states.extend(row.lowered.iter().map(|level| level_state(level, zone)));
-        let line = |state| [row.provider.clone(), row.profile.clone().unwrap_or_default(), order.to_owned(), state];
+        let line =
+            |state: String| [row.provider.clone(), row.profile.clone().unwrap_or_default(), word(order), word(state)];
         states.into_iter().map(line).collect::<Vec<_>>()
     });
     columns(&std::iter::once(heading).chain(lines).collect::<Vec<_>>())
@@ -207,7 +209,7 @@ fn level_state(level: &LoweredLevelView, zone: &Zone) -> String {
 
 fn lay_out_cleared(cleared: &ProfilesCleared) -> String {
     if cleared.cleared.is_empty() {
-        return "no profile was in cooldown\n".to_owned();
+        return worded("no profile was in cooldown\n");
     }
     let mut page = Page::default();
     for CooldownView { provider, profile, model, class, .. } in &cleared.cleared {

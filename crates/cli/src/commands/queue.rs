@@ -15,10 +15,11 @@ use views::name;
 use super::follower::change;
 use crate::args::WriterArgs;
 use crate::error::CliError;
+use crate::language::word;
 use crate::reading::ask;
 use crate::show::choice::{SessionFilter, SessionName};
-use crate::show::human::{Page, Zone, columns, count, excerpt};
-use crate::show::{json, print};
+use crate::show::human::{Page, Zone, columns, count, excerpt, heading};
+use crate::show::{json, print, worded};
 use crate::unnamed::SessionArgument;
 
 /// List and cancel waiting messages, show what becomes of a message, set the queue mode of a session.
@@ -173,7 +174,7 @@ pub(crate) async fn write(args: QueueArgs, globals: &Globals) -> Result<(), CliE
             let set = set.await?;
             let whose = if mode.is_none() { " (as the configuration says)" } else { "" };
             let text = format!("messages to {} are queued as {}{whose}\n", set.session_key, name(&set.mode));
-            print(&if writer.json { json(&set) } else { text })
+            print(&if writer.json { json(&set) } else { worded(text) })
         }
         None | Some(QueueCommand::List { .. }) => Err(CliError::bug("`queue` was taken for a command that writes")),
     }
@@ -197,16 +198,16 @@ fn list(globals: &Globals, session: Option<String>, as_json: bool) -> Result<(),
 
 fn lay_out(waiting: &[Waiting], zone: &Zone) -> String {
     if waiting.is_empty() {
-        return "nothing waits\n".to_owned();
+        return worded("nothing waits\n");
     }
-    let heading = ["SESSION", "MESSAGE", "MODE", "STATE", "ACCEPTED", "TEXT"].map(str::to_owned);
+    let heading = heading(["SESSION", "MESSAGE", "MODE", "STATE", "ACCEPTED", "TEXT"]);
     let rows = waiting.iter().map(|Waiting { session, queued }| {
         let summary = &queued.summary;
         [
             session.clone(),
             summary.message.to_string(),
             name(&summary.mode),
-            states(summary),
+            word(states(summary)),
             zone.time(summary.accepted_at),
             match &summary.origin {
                 Some(origin) => format!("{} (from {})", excerpt(&queued.text, 60), excerpt(&origin.to_string(), 60)),
@@ -228,7 +229,7 @@ fn lay_out_cancelled(cancelled: &Cancelled) -> String {
     let mut page = Page::default();
     page.line(format!("{} of {} cancelled", count(cancelled.messages.len(), "message"), cancelled.session_key));
     for message in &cancelled.messages {
-        page.line(format!("  {message}"));
+        page.line_as_it_is(format!("  {message}"));
     }
     page.text()
 }
@@ -239,7 +240,7 @@ fn table() -> String {
     for (cell, routes) in ROUTES {
         page.line(cell.text());
         for (mode, route) in MODES.into_iter().zip(routes) {
-            page.line(format!("  {:<14} {}", name(&mode), route.text()));
+            page.line_as_it_is(format!("  {:<14} {}", name(&mode), word(route.text())));
         }
     }
     page.text()

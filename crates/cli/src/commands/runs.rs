@@ -16,9 +16,12 @@ use super::wait::WaitArgs;
 use super::watch::WatchArgs;
 use crate::args::PageArgs;
 use crate::error::CliError;
+use crate::language::word;
 use crate::reading::ask;
 use crate::show::choice::{RunChoice, SessionFilter};
-use crate::show::human::{Page, Zone, columns, count, duration, excerpt, printable, printable_line, resources, tokens};
+use crate::show::human::{
+    Page, Zone, columns, count, duration, excerpt, heading, printable, printable_line, resources, tokens,
+};
 use crate::show::trace::lay_out as lay_out_trace;
 use crate::show::{json, json_line, print};
 use crate::unnamed::SessionArgument;
@@ -168,15 +171,19 @@ fn all_lines(lines: Vec<TraceLine>) -> String {
 }
 
 fn lay_out_list(runs: &[RunSummary], zone: &Zone) -> String {
-    let heading = ["RUN", "SESSION", "STATE", "STARTED", "MODEL", "TOKENS"].map(str::to_owned);
+    let heading = heading(["RUN", "SESSION", "STATE", "STARTED", "MODEL", "TOKENS"]);
     let rows = runs.iter().map(|run| {
         [
             run.run.to_string(),
             run.key.clone(),
-            run.status(),
+            word(run.status()),
             run.started_at.map(|at| zone.time(at)).unwrap_or_default(),
             run.model.clone(),
-            format!("{} in, {} out", run.usage.input + run.usage.cached + run.usage.cache_written, run.usage.output),
+            word(format!(
+                "{} in, {} out",
+                run.usage.input + run.usage.cached + run.usage.cache_written,
+                run.usage.output
+            )),
         ]
     });
     columns(&std::iter::once(heading).chain(rows).collect::<Vec<_>>())
@@ -250,7 +257,8 @@ fn lay_out_explained(explained: &Explained, zone: &Zone, now: Timestamp) -> Stri
     page.line(format!("  waits for {}{}", printable(waits_for), limit.unwrap_or_default()));
     // The first line has the id, so the commands need not repeat it.
     let id = run.to_string();
-    let can: Vec<String> = can.iter().map(|way| format!("{}: {}", way.what, way.command.replace(&id, "RUN"))).collect();
+    let way = |what: &str, command: &str| format!("{}: {}", word(what), command.replace(&id, "RUN"));
+    let can: Vec<String> = can.iter().map(|can| way(can.what.as_ref(), can.command.as_ref())).collect();
     page.line(format!("  you can {}", can.join("; ")));
     page.text()
 }
@@ -259,9 +267,10 @@ fn lay_out_call(page: &mut Page, call: &CallStory) {
     const PREVIEW_CHARS: usize = 160;
     let end = call.outcome.map_or_else(|| name(&call.stage), |outcome| name(&outcome));
     let arguments = excerpt(&call.arguments, PREVIEW_CHARS);
-    page.line(format!("  → {} {arguments} — {end} ({})", excerpt(&call.tool, PREVIEW_CHARS), name(&call.class)));
+    let (end, class) = (word(end), word(name(&call.class)));
+    page.line_as_it_is(format!("  → {} {arguments} — {end} ({class})", excerpt(&call.tool, PREVIEW_CHARS)));
     if let Some(output) = &call.output {
-        page.line(format!("    {}", excerpt(output, PREVIEW_CHARS)));
+        page.line_as_it_is(format!("    {}", excerpt(output, PREVIEW_CHARS)));
     }
 }
 

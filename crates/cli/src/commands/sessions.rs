@@ -16,10 +16,11 @@ use super::cleanup::CleanupArgs;
 use super::compact::CompactArgs;
 use super::end::EndArgs;
 use crate::error::CliError;
+use crate::language::word;
 use crate::reading::ask;
 use crate::show::choice::SessionChoice;
-use crate::show::human::{Page, Zone, columns, count, excerpt, next_recovery, resources};
-use crate::show::{json, print};
+use crate::show::human::{Page, Zone, columns, count, excerpt, heading, next_recovery, resources};
+use crate::show::{json, print, worded};
 use crate::unnamed::SessionArgument;
 use delete::DeleteArgs;
 use export::ExportArgs;
@@ -149,22 +150,20 @@ pub(crate) fn run(args: SessionsArgs, globals: &Globals) -> Result<(), CliError>
 
 /// A line for each part, and their total.
 fn lay_out_context(context: &ContextStory, dropped: bool) -> String {
-    let heading = ["TOKENS", "ENTRY", "PART", "TEXT"].map(str::to_owned);
+    let heading = heading(["TOKENS", "ENTRY", "PART", "TEXT"]);
     let rows = context.parts.iter().map(|part| {
         let seq = part.seq.map(|seq| seq.to_string()).unwrap_or_default();
         let text = match &part.file {
             Some(file) => format!("{file}: {}", part.text),
             None => part.text.clone(),
         };
-        [part.tokens.to_string(), seq, name(&part.what), excerpt(&text, 90)]
+        [part.tokens.to_string(), seq, word(name(&part.what)), excerpt(&text, 90)]
     });
     let table = columns(&std::iter::once(heading).chain(rows).collect::<Vec<_>>());
     if dropped {
         let tokens: u64 = context.parts.iter().map(|part| part.tokens).sum();
-        return format!(
-            "{table}\na summary replaces these {}, about {tokens} tokens\n",
-            count(context.parts.len(), "item")
-        );
+        let items = count(context.parts.len(), "item");
+        return table + &worded(format!("\na summary replaces these {items}, about {tokens} tokens\n"));
     }
     let model = context.model.as_ref().map(|model| format!(" to {model}")).unwrap_or_default();
     let counted =
@@ -182,7 +181,8 @@ fn lay_out_context(context: &ContextStory, dropped: bool) -> String {
         String::new()
     };
     let bounds = bounds.unwrap_or_default();
-    format!("{table}\nthe next request{model} holds about {tokens} tokens{counted}\n{left_out}{bounds}")
+    let sum = format!("\nthe next request{model} holds about {tokens} tokens{counted}\n{left_out}{bounds}");
+    table + &worded(sum)
 }
 
 fn lay_out(session: &Shown, zone: &Zone) -> String {
@@ -217,7 +217,7 @@ fn lay_out(session: &Shown, zone: &Zone) -> String {
         page.line(format!("\n{} queued", count(session.queue.len(), "message")));
         for queued in &session.queue {
             let at = zone.time(queued.summary.accepted_at);
-            page.line(format!("  {at}  {}", excerpt(&queued.text, 100)));
+            page.line_as_it_is(format!("  {at}  {}", excerpt(&queued.text, 100)));
         }
     }
     if let Some(run) = session.run.as_ref().map(|run| &run.summary) {
@@ -236,12 +236,8 @@ fn lay_out_processes(page: &mut Page, processes: &[ProcessStory], zone: &Zone) {
         let (from, until) = (zone.time(process.started_at), zone.time(process.until));
         let times =
             if process.outcome.is_none() { format!("since {from}, until {until}") } else { format!("began {from}") };
-        page.line(format!(
-            "  {} {}{how}, {times}  {}",
-            process.id,
-            process.state.name(),
-            excerpt(&process.command, 100)
-        ));
+        let (state, times) = (word(process.state.name()), word(times));
+        page.line_as_it_is(format!("  {} {state}{how}, {times}  {}", process.id, excerpt(&process.command, 100)));
     }
 }
 
@@ -255,18 +251,18 @@ fn flags(flags: Flags) -> String {
 
 fn lay_out_item(page: &mut Page, item: &ItemStory) {
     let at = item.seq.map(|seq| format!(" @{seq}")).unwrap_or_default();
-    page.line(format!("\n{}{at}", name(&item.role)));
+    page.line_as_it_is(format!("\n{}{at}", word(name(&item.role))));
     match item.role {
         // The model reads the whole text, a person seldom does.
-        Role::Tool => page.line(format!("  {}", excerpt(&item.text, 200))),
+        Role::Tool => page.line_as_it_is(format!("  {}", excerpt(&item.text, 200))),
         Role::User | Role::Assistant | Role::Summary | Role::Note => page.indented("  ", &item.text),
     }
     for file in &item.attachments {
         let (name, kind) = (excerpt(&file.name, 60), excerpt(&file.media_type, 40));
-        page.line(format!("  + {name} ({kind}, {})", tools::size(file.bytes)));
+        page.line_as_it_is(format!("  + {name} ({kind}, {})", tools::size(file.bytes)));
     }
     for call in &item.calls {
-        page.line(format!("  → {} {}", excerpt(&call.tool, 40), excerpt(&call.arguments, 120)));
+        page.line_as_it_is(format!("  → {} {}", excerpt(&call.tool, 40), excerpt(&call.arguments, 120)));
     }
 }
 

@@ -25,7 +25,7 @@ use self::found::Found;
 use self::questions::Questions;
 use self::select::Picked;
 use crate::error::{CliError, Exit};
-use crate::show::{json, print};
+use crate::show::{json, print, worded};
 use crate::{deprecation, prompt};
 
 /// The result of the setup.
@@ -82,7 +82,7 @@ pub(crate) async fn run(args: SetupArgs, globals: &Globals) -> Result<(), CliErr
     let key_file = key_file.map(|(path, _)| path.display().to_string());
     let (model, shown) = (chosen.name(), file.display().to_string());
     let done = Done { found: &found, model, answered_ms, file: shown, added, removed, key_file, overridden_by };
-    print(&if args.json { json(&done) } else { lay_out(&done) })
+    print(&if args.json { json(&done) } else { worded(lay_out(&done)) })
 }
 
 /// Lets the user choose until a model answers. Without a dialogue the first one must answer.

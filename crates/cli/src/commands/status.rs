@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::{background, interrupted};
 use crate::error::{CliError, Exit};
 use crate::home_size::HomeSize;
+use crate::language::word;
 use crate::reading::ask;
 use crate::show::human::{
     Zone, columns, count, duration, excerpt, next_recovery, now, price, printable, printable_line, rounded,
@@ -104,56 +105,59 @@ fn lay_out(status: &Status, around: &Around, zone: &Zone, now: Timestamp) -> Str
         Some(Owner { pid, since, resident_bytes, .. }) => {
             let since = since.as_ref().map(|since| format!(", since {since}")).unwrap_or_default();
             let resident = resident_bytes.map(|bytes| format!(", {} MiB in memory", bytes >> 20)).unwrap_or_default();
-            format!("pid {pid}{since}{resident}")
+            word(format!("pid {pid}{since}{resident}"))
         }
-        None => "none".to_owned(),
+        None => word("none"),
     };
     let total: usize = status.sessions.values().sum();
-    let by_state: Vec<String> = status.sessions.iter().map(|(state, number)| format!("{number} {state}")).collect();
-    let sessions = if total == 0 { "none yet".to_owned() } else { format!("{total} ({})", by_state.join(", ")) };
-    let note =
-        if status.immutable { " (cannot be written: the latest entries of its owner may be missing)" } else { "" };
-    let mut head = vec![["home".to_owned(), format!("{}{note}", status.home)]];
-    head.extend(around.size.map(|size| ["size".to_owned(), size.shown()]));
-    head.push(["owner".to_owned(), owner]);
-    head.extend(around.today.as_ref().map(|today| ["today".to_owned(), of_today(today)]));
-    head.push(["sessions".to_owned(), sessions]);
-    head.push(["unfinished".to_owned(), if status.unfinished.is_empty() { "none".to_owned() } else { String::new() }]);
+    let by_state: Vec<String> =
+        status.sessions.iter().map(|(state, number)| word(format!("{number} {state}"))).collect();
+    let sessions = if total == 0 { word("none yet") } else { format!("{total} ({})", by_state.join(", ")) };
+    let note = "(cannot be written: the latest entries of its owner may be missing)";
+    let note = if status.immutable { format!(" {}", word(note)) } else { String::new() };
+    let mut head = vec![[word("home"), format!("{}{note}", status.home)]];
+    head.extend(around.size.map(|size| [word("size"), word(size.shown())]));
+    head.push([word("owner"), owner]);
+    head.extend(around.today.as_ref().map(|today| [word("today"), word(of_today(today))]));
+    head.push([word("sessions"), sessions]);
+    head.push([word("unfinished"), if status.unfinished.is_empty() { word("none") } else { String::new() }]);
     let mut text = columns(&head);
     if let Some(Held { by, ms, at, is_over }) = status.owner.as_ref().and_then(|owner| owner.held.as_ref()) {
         let so_far = if *is_over { "" } else { " so far" };
         let seconds = *ms as f64 / 1_000.0;
         let line = format!("for {seconds:.1} s{so_far} by {}, at {}", printable(by), zone.time(*at));
-        text.push_str(&columns(&[["held".to_owned(), line]]));
+        text.push_str(&columns(&[[word("held"), word(line)]]));
     }
     let rows = status.unfinished.iter().map(|session| {
         [
             format!("  {}", session.key),
-            session.run_state.to_string(),
+            word(session.run_state.to_string()),
             zone.time(session.last_activity),
             if session.queued == 0 {
                 String::new()
             } else {
-                format!("{} queued", count(session.queued as usize, "message"))
+                word(format!("{} queued", count(session.queued as usize, "message")))
             },
-            format!("waits for {}", printable(&session.waits_for)),
+            word(format!("waits for {}", printable(&session.waits_for))),
         ]
     });
     text.push_str(&columns(&rows.collect::<Vec<_>>()));
     for session in &status.unfinished {
         if let Some(run) = session.interrupted.as_ref().filter(|run| run.call.is_some()) {
             let goes_on = format!("`limulus resume {}` continues it", session.key);
-            let _ = writeln!(text, "  {}", interrupted::line(run, &goes_on, zone, now));
+            let _ = writeln!(text, "  {}", word(interrupted::line(run, &goes_on, zone, now)));
         }
     }
     for question in &status.questions {
         let (session, ago) = (session_name(&question.session), duration(now.since(question.asked_at)));
         let what = excerpt(&printable_line(&question.question), QUESTION_CHARS);
-        let _ = writeln!(text, "  asked {ago} ago in {session}: {what} · limulus runs watch {session}");
+        let line = format!("asked {ago} ago in {session}: {what} · limulus runs watch {session}");
+        let _ = writeln!(text, "  {}", word(line));
     }
     for command in &status.background {
         let session = session_name(&command.session);
-        let _ = writeln!(text, "  still running in {session}: {}", background::name(command, now));
+        let line = format!("still running in {session}: {}", background::name(command, now));
+        let _ = writeln!(text, "  {}", word(line));
     }
     text
 }
@@ -205,6 +209,24 @@ unfinished
         let shown = in_words(status, &Zone::utc());
         assert_eq!(shown.unfinished[0].waits_for, "a quota, until 2025-11-21 03:04:10");
         assert!(!json(&shown).contains("waits_until"), "the time is in the words");
+    }
+
+    #[test]
+    fn r61_a_status_in_chinese_has_its_columns_under_each_other() {
+        let mut scene = Scene::new();
+        scene.start("look around");
+        scene.stream("Here is ");
+        let status = status(&scene);
+        let shown = || crate::language::in_chinese(|| lay_out(&status, &Around::default(), &Zone::utc(), NOW));
+        let expected = "\
+数据目录  /home
+拥有者    无
+会话      1 (1 个活动)
+未完成
+  agent:main:main  流式输出  2025-11-21 03:04:06    在等拥有者：`limulus resume agent:main:main` 让它继续
+";
+        assert_eq!(shown(), expected);
+        assert!(!json(&status).contains("拥有者"), "programs read it");
     }
 
     #[test]

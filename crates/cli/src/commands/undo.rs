@@ -14,6 +14,7 @@ use super::diff::{UNRECORDED, ran};
 use super::follower::change;
 use crate::args::WriterArgs;
 use crate::error::{CliError, Exit};
+use crate::language::word;
 use crate::output::Output;
 use crate::prompt;
 use crate::show::human::{Page, count, now};
@@ -155,7 +156,7 @@ enum Choice {
 /// Asks about one file until there is an answer. Nothing typed, and the end of the input, keep it.
 fn choice(file: &UndoneFile, left: usize) -> Choice {
     let more = if left > 1 { ", keep [a]ll" } else { "" };
-    let question = format!("? {}: {}\n", file.path, file.left.as_deref().unwrap_or_default());
+    let question = format!("? {}: {}\n", file.path, word(file.left.as_deref().unwrap_or_default()));
     let mark = format!("  [k]eep it, [o]verwrite it, show the [d]iff{more} [k] ");
     loop {
         let Some(line) = prompt::ask(&question, &mark) else { return Choice::KeepAll };
@@ -164,7 +165,7 @@ fn choice(file: &UndoneFile, left: usize) -> Choice {
             "o" | "overwrite" => return Choice::Overwrite,
             "a" if left > 1 => return Choice::KeepAll,
             "d" | "diff" => {
-                let diff = file.diff.clone().unwrap_or_else(|| "no diff can be shown".to_owned());
+                let diff = file.diff.clone().unwrap_or_else(|| word("no diff can be shown"));
                 // With a closed stderr there is no answer either.
                 let _ = Output::Stderr.write(&format!("{}\n", diff.trim_end()));
             }
@@ -213,7 +214,7 @@ fn lay_out(undone: &FilesUndone) -> String {
         page.line("stays as it is:");
     }
     for file in &left {
-        page.line(format!("  {}: {}", file.path, file.left.as_deref().unwrap_or_default()));
+        page.line_as_it_is(format!("  {}: {}", file.path, word(file.left.as_deref().unwrap_or_default())));
     }
     if undone.done && !undone.redo && !left.is_empty() {
         page.line(format!("the next undo goes further back; `limulus undo {}` tries this run again", undone.run_id));

@@ -5,9 +5,10 @@ use config::Globals;
 use protocol::method::{UsageBy, UsageGet, UsageParams, UsageRow, UsageStory};
 
 use crate::error::CliError;
+use crate::language::word;
 use crate::reading::ask;
 use crate::show::choice::SessionFilter;
-use crate::show::human::{columns, dollars};
+use crate::show::human::{columns, dollars, heading};
 use crate::show::{json, print};
 
 /// Show what the runs of this home have used.
@@ -46,13 +47,15 @@ fn lay_out(story: &UsageStory, by: UsageBy) -> String {
         UsageBy::Session => "SESSION",
         UsageBy::Day => "DAY",
     };
-    let head = [name, "RUNS", "READ", "FROM CACHE", "WRITTEN", "COST"].map(str::to_owned);
+    let head = heading([name, "RUNS", "READ", "FROM CACHE", "WRITTEN", "COST"]);
     let row = |row: &UsageRow| {
         let UsageRow { name, runs, usage, cost_micros } = row;
         let amounts = [*runs, usage.input + usage.cache_written, usage.cached, usage.output].map(|of| of.to_string());
         let [runs, read, cached, written] = amounts;
         [name.clone(), runs, read, cached, written, dollars(*cost_micros)]
     };
-    let rows: Vec<_> = std::iter::once(head).chain(story.rows.iter().chain([&story.all]).map(row)).collect();
+    let mut all = row(&story.all);
+    all[0] = word(&all[0]);
+    let rows: Vec<_> = std::iter::once(head).chain(story.rows.iter().map(row)).chain([all]).collect();
     columns(&rows)
 }

@@ -16,7 +16,7 @@ use super::paused::Pauses;
 use super::task::must_fit;
 use crate::error::{CliError, Exit, failed};
 use crate::show::choice::RunChoice;
-use crate::show::{json, print};
+use crate::show::{json, print, worded};
 
 /// The timeout of one request to the owner, milliseconds.
 const ROUND_MS: u64 = 60_000;
@@ -123,7 +123,7 @@ fn outcome(waited: &Waited, ended: Option<Outcome>, say: bool) -> Result<(), Cli
     match waited.status {
         WaitStatus::Ok => {
             if say {
-                print(&format!("run {run} completed\n"))?;
+                print(&worded(format!("run {run} completed\n")))?;
             }
             let incomplete = |reason| failed(Exit::Incomplete, incomplete(reason, waited.error.as_deref()));
             waited.stop_reason.map_or(Ok(()), incomplete)

@@ -1,17 +1,29 @@
 //! A catalogue in the format of Fluent. Each message has its English text as the attribute `en`. A placeable in it, such as
-//! `{ $key }`, stands for what differs; one whose name begins with `text` is itself translated.
+//! `{ $key }`, stands for what differs. Its name says what it may be: `text…` is itself translated, `list…` item by item, and `n` or
+//! `n-…` is a number; `run`, `id`, `pid` and `branch` are one word.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use fluent_syntax::ast::{Entry, Expression, InlineExpression, Pattern, PatternElement};
 
 /// The depth of texts in texts.
-const DEPTH: u32 = 4;
+const DEPTH: u32 = 6;
+
+/// What may stand before a text on its line.
+const MARKS: [char; 13] = ['✗', '✓', '!', '·', '…', '■', '↻', '?', '›', '*', '→', '●', '↪'];
+
+/// What separates the items of a list, in English and in Chinese.
+const SEPARATORS: (&str, &str) = (", ", "、");
+
+/// The name of a placeable that is the rest of a line.
+const REST: &str = "text";
 
 /// What to print for which English text.
 pub(crate) struct Catalogue {
     /// Those without placeables.
     whole: HashMap<String, String>,
+    /// The most precise ones come first, so that a general one hides no other.
     with_values: Vec<Message>,
 }
 
@@ -19,6 +31,19 @@ pub(crate) struct Catalogue {
 struct Message {
     english: Vec<Piece>,
     translated: Vec<Piece>,
+}
+
+impl Message {
+    /// Beginnings of lines, then messages that begin with words of their own, then those with more of them.
+    fn precision(&self) -> (bool, bool, usize) {
+        let begins = matches!(self.english.first(), Some(Piece::Literal(_)));
+        (self.is_beginning(), begins, own_length(&self.english))
+    }
+
+    /// Whether it is the beginning of a line, such as `error: { $text }`, whose rest is a text of its own.
+    fn is_beginning(&self) -> bool {
+        matches!(&self.english[..], [Piece::Literal(own), Piece::Value(name)] if own.ends_with(": ") && name == REST)
+    }
 }
 
 /// A part of a text.
@@ -45,6 +70,7 @@ impl Catalogue {
                 _ => catalogue.with_values.push(Message { english, translated }),
             }
         }
+        catalogue.with_values.sort_by_key(|message| Reverse(message.precision()));
         catalogue
     }
 
@@ -53,12 +79,19 @@ impl Catalogue {
         self.within(text, DEPTH)
     }
 
-    /// A text with each line translated that has a translation. The blanks before it stay.
+    /// A text with each line translated that has a translation. The blanks around it and the mark before it stay.
     pub(super) fn lines(&self, text: &str) -> String {
         let line = |line: &str| {
-            let body = line.trim_start_matches(' ');
-            let indent = &line[..line.len() - body.len()];
-            self.translated(body).map_or_else(|| line.to_owned(), |translated| format!("{indent}{translated}"))
+            let body = line.trim_matches(' ');
+            let (indent, blanks) = line.split_once(body).unwrap_or_default();
+            let marked = || {
+                let (mark, rest) = body.split_once(' ')?;
+                let is_mark = mark.parse().is_ok_and(|mark: char| MARKS.contains(&mark));
+                let translated = self.translated(rest).filter(|_| is_mark)?;
+                Some(format!("{mark} {translated}"))
+            };
+            let translated = marked().or_else(|| self.translated(body));
+            translated.map_or_else(|| line.to_owned(), |translated| format!("{indent}{translated}{blanks}"))
         };
         text.split('\n').map(line).collect::<Vec<_>>().join("\n")
     }
@@ -76,8 +109,14 @@ impl Catalogue {
                 Piece::Literal(literal) => literal.clone(),
                 Piece::Value(name) => {
                     let value = values.iter().find(|(of, _)| of == name).map_or("", |(_, value)| value);
-                    let translated = name.starts_with("text").then(|| self.within(value, depth - 1)).flatten();
-                    translated.unwrap_or_else(|| value.to_owned())
+                    let text = |text: &str| self.within(text, depth - 1).unwrap_or_else(|| text.to_owned());
+                    match name {
+                        name if name.starts_with("text") => text(value),
+                        name if name.starts_with("list") => {
+                            value.split(SEPARATORS.0).map(text).collect::<Vec<_>>().join(SEPARATORS.1)
+                        }
+                        _ => value.to_owned(),
+                    }
                 }
             };
             Some(message.translated.iter().map(piece).collect())
@@ -111,8 +150,29 @@ fn values<'a>(english: &'a [Piece], text: &'a str) -> Option<Vec<(&'a str, &'a s
         values.push((name, rest));
         rest = "";
     }
-    let is_whole = rest.is_empty() && values.iter().all(|(_, value)| !value.is_empty());
-    is_whole.then_some(values)
+    let fits = |(name, value): &(&str, &str)| {
+        !value.is_empty() && (!is_number(name) || is_figure(value)) && (!is_id(name) || !value.contains(' '))
+    };
+    (rest.is_empty() && values.iter().all(fits)).then_some(values)
+}
+
+/// Whether a placeable of this name stands for a number only.
+fn is_number(name: &str) -> bool {
+    name == "n" || name.starts_with("n-")
+}
+
+/// Whether a placeable of this name stands for an id, which is one word.
+fn is_id(name: &str) -> bool {
+    matches!(name, "run" | "id" | "pid" | "branch")
+}
+
+fn is_figure(value: &str) -> bool {
+    value.bytes().all(|byte| byte.is_ascii_digit() || b".,kM".contains(&byte))
+}
+
+/// The bytes that are in every text of a message.
+fn own_length(pieces: &[Piece]) -> usize {
+    pieces.iter().map(|piece| if let Piece::Literal(text) = piece { text.len() } else { 0 }).sum()
 }
 
 fn pieces(pattern: &Pattern<&str>) -> Vec<Piece> {
@@ -135,6 +195,33 @@ fn pieces(pattern: &Pattern<&str>) -> Vec<Piece> {
     pieces
 }
 
+/// The English texts of a catalogue, with a mark in the place of each value.
+#[cfg(test)]
+pub(super) fn english_texts(text: &str) -> Vec<String> {
+    let resource = fluent_syntax::parser::parse(text).expect("a test reads it");
+    let messages = resource.body.iter().filter_map(|entry| match entry {
+        Entry::Message(message) => message.attributes.first(),
+        _ => None,
+    });
+    let marked = |piece: Piece| if let Piece::Literal(text) = piece { text } else { "\u{1}".to_owned() };
+    messages.map(|english| pieces(&english.value).into_iter().map(marked).collect()).collect()
+}
+
+#[cfg(test)]
+impl Catalogue {
+    /// The English text of a message with a sample of each value, and what it should become.
+    pub(super) fn sample(message: &fluent_syntax::ast::Message<&str>) -> (String, String) {
+        let value = |piece: Piece| match piece {
+            Piece::Literal(text) => text,
+            Piece::Value(name) if is_number(&name) => "4711".to_owned(),
+            Piece::Value(name) => format!("<{name}>"),
+        };
+        let text = |pattern: &Pattern<&str>| pieces(pattern).into_iter().map(value).collect::<String>();
+        let english = message.attributes.first().map(|attribute| text(&attribute.value));
+        (english.unwrap_or_default(), message.value.as_ref().map(text).unwrap_or_default())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -152,6 +239,20 @@ c = 完成
     .en = done
 d = { $to } ← { $from }
     .en = from { $from } to { $to }.
+e = { $text }，{ $list }
+    .en = { $text }, with { $list }
+f = { $n } 条消息
+    .en = { $n } messages
+g = 找到 { $text }
+    .en = found { $text }
+h = 找到三条 { $what }
+    .en = found three { $what }s
+i = { $text } 没有改动
+    .en = { $text } was not changed
+j = { $what } 很长，没有改动
+    .en = { $what } is long and was not changed
+k = 等 { $text }
+    .en = waits for { $text }
 ";
 
     #[test]
@@ -164,6 +265,13 @@ d = { $to } ← { $from }
             ("error: error: done", Some("错误：错误：完成")),
             ("done", Some("完成")),
             ("from a to b to c.", Some("b to c ← a")),
+            ("done, with 3 messages, done, x", Some("完成，3 条消息、完成、x")),
+            ("1.2k messages", Some("1.2k 条消息")),
+            ("many messages", None),
+            ("found three fishes", Some("找到三条 fishe")),
+            ("error: it was not changed", Some("错误：it 没有改动")),
+            ("waits for it, which is long and was not changed", Some("等 it, which 很长，没有改动")),
+            ("found two fishes", Some("找到 two fishes")),
             ("from a to b", None),
             ("from  to b.", None),
             ("there is no session ", None),
@@ -174,6 +282,7 @@ d = { $to } ← { $from }
             assert_eq!(catalogue.translated(english).as_deref(), translated, "{english:?}");
         }
         assert_eq!(catalogue.lines("  done\nnone\n\n there is no session 会话\n"), "  完成\nnone\n\n 没有会话 会话\n");
+        assert_eq!(catalogue.lines("  ✓ done \nx done\n✓ x\n✓"), "  ✓ 完成 \nx done\n✓ x\n✓");
         let deep = "error: ".repeat(10_000) + "done";
         assert!(catalogue.translated(&deep).is_some_and(|text| text.starts_with("错误：错误：")));
     }

@@ -4,6 +4,10 @@
 
 mod catalogue;
 pub(crate) mod help;
+#[cfg(test)]
+mod sources;
+#[cfg(test)]
+mod whole;
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -17,10 +21,33 @@ const CHINESE: &str = include_str!("../../locales/zh-CN.ftl");
 const LOCALE: [&str; 3] = ["LC_ALL", "LC_MESSAGES", "LANG"];
 
 /// The catalogue that the locale of this process asks for; none is English.
+#[cfg(not(test))]
 fn catalogue() -> Option<&'static Catalogue> {
     static CATALOGUE: OnceLock<Option<Catalogue>> = OnceLock::new();
     let chosen = || is_chinese(|name| std::env::var(name).ok()).then(|| Catalogue::parse(CHINESE));
     CATALOGUE.get_or_init(chosen).as_ref()
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Whether a test of this thread wants Chinese.
+    static IS_CHINESE: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// The catalogue that a test asks for, whatever the locale of its process.
+#[cfg(test)]
+fn catalogue() -> Option<&'static Catalogue> {
+    static CATALOGUE: OnceLock<Catalogue> = OnceLock::new();
+    IS_CHINESE.get().then(|| CATALOGUE.get_or_init(|| Catalogue::parse(CHINESE)))
+}
+
+/// What a test does in Chinese.
+#[cfg(test)]
+pub(crate) fn in_chinese<T>(test: impl FnOnce() -> T) -> T {
+    IS_CHINESE.set(true);
+    let result = test();
+    IS_CHINESE.set(false);
+    result
 }
 
 /// Whether a locale asks for Chinese. `LANGUAGE` lists languages by preference, and counts only beside a locale.
@@ -41,6 +68,11 @@ pub(crate) fn lines(text: &str) -> Cow<'_, str> {
         Some(catalogue) => Cow::Owned(catalogue.lines(text)),
         None => Cow::Borrowed(text),
     }
+}
+
+/// Words of this program in the language of this process, for the cell of a table.
+pub(crate) fn word(words: impl AsRef<str>) -> String {
+    text(words.as_ref()).into_owned()
 }
 
 /// A text in the language of this process.

@@ -8,6 +8,7 @@ use protocol::method::FileDiff;
 use serde_json::{Map, Value};
 
 use super::colours::without_colours;
+use crate::language::word;
 use crate::show::human::{excerpt, printable_line};
 
 /// The last lines of the output of a failed call that are shown.
@@ -72,9 +73,14 @@ pub(super) fn sentence(tool: &str, arguments: &str) -> Option<String> {
     })
 }
 
+/// The sentence in the language of this process; a command stays as it is.
+pub(super) fn in_language(sentence: String) -> String {
+    if sentence.starts_with("$ ") { sentence } else { word(sentence) }
+}
+
 /// The line of a call that has ended; `sentence` says what it does.
 pub(super) fn ended(tool: &str, sentence: &str, end: &CallEnd<'_>) -> String {
-    let named = match (sentence.strip_suffix(A_FILE), end.changes) {
+    let named = match (sentence.strip_suffix(&*word(A_FILE)), end.changes) {
         (Some(verb), [file]) if matches!(tool, "write" | "edit") => {
             Some(format!("{verb}{}", excerpt(&printable_line(&file.path), NAME_CHARS)))
         }
@@ -86,13 +92,13 @@ pub(super) fn ended(tool: &str, sentence: &str, end: &CallEnd<'_>) -> String {
     match end.outcome {
         CallOutcome::Done if tool == "exec" => format!("{sentence}   {mark}{time}"),
         CallOutcome::Done => match (counted(tool, end.lines), super::diff::counts(end.changes)) {
-            (Some(count), _) => format!("{sentence} ({count})"),
+            (Some(count), _) => format!("{sentence} ({})", word(count)),
             (None, Some(counts)) => format!("{sentence}  {counts}"),
             (None, None) => sentence.to_owned(),
         },
         outcome => {
             let how = status(end).unwrap_or_else(|| super::vocabulary::plain(&outcome).replace('_', " "));
-            format!("{sentence}   {mark} {how}{time}")
+            format!("{sentence}   {mark} {}{time}", word(how))
         }
     }
 }

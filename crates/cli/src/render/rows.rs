@@ -2,6 +2,7 @@
 //! its own or by blanks up to the edge of the terminal, looks like a line of this program.
 
 use crate::cells::{self, cells};
+use crate::language::word;
 use crate::show::human::printable_line;
 use crate::wrap::{self, LEAST_CELLS, LongWord};
 
@@ -39,11 +40,11 @@ pub(super) const ANSWER: &str = " [y/N] ";
 
 /// The rows of a question, without the mark for its answer.
 pub(super) fn question(text: &str, width: usize) -> Vec<String> {
-    let mut rows = rows("? allow: ", text, width);
+    let mut rows = rows(&format!("{} ", word("? allow:")), text, width);
     match &rows[..] {
         [only] if cells(only) + ANSWER.len() < width => {}
-        [_] => rows.push("? allow this line?".to_owned()),
-        many => rows.push(format!("? allow these {} lines?", many.len())),
+        [_] => rows.push(word("? allow this line?")),
+        many => rows.push(word(format!("? allow these {} lines?", many.len()))),
     }
     rows
 }
@@ -65,7 +66,7 @@ pub(super) fn untabbed(text: &str) -> String {
 
 fn push_empty(rows: &mut Vec<String>, number: usize) {
     if number > EMPTY_ROWS {
-        rows.push(format!("({number} empty lines)"));
+        rows.push(word(format!("({number} empty lines)")));
     } else {
         rows.extend(std::iter::repeat_n(String::new(), number));
     }

@@ -11,6 +11,7 @@ use protocol::show::Owner;
 
 use super::human::{Page, Zone, columns, printable};
 use crate::commands::doctor::Look;
+use crate::language::word;
 
 /// Findings on the page; of further ones the page has only the number.
 const SHOWN: usize = 12;
@@ -56,15 +57,15 @@ pub(crate) fn surroundings_page(looks: &[Look], only_wrong: bool) -> String {
 /// Lays out the page of the data.
 pub(crate) fn lay_out(home: &str, owner: Option<&Owner>, report: &CheckReport, zone: &Zone) -> String {
     let counts = &report.counts;
-    let owner = owner.map_or_else(|| "none".to_owned(), |owner| format!("pid {}", owner.pid));
+    let owner = owner.map_or_else(|| word("none"), |owner| word(format!("pid {}", owner.pid)));
     let mut page = Page::default();
-    page.line(
+    page.line_as_it_is(
         columns(&[
-            ["home".to_owned(), home.to_owned()],
-            ["owner".to_owned(), owner],
-            ["looked at".to_owned(), looked_at(counts)],
-            ["files".to_owned(), files(counts)],
-            ["ends at".to_owned(), ends(counts)],
+            [word("home"), home.to_owned()],
+            [word("owner"), owner],
+            [word("looked at"), word(looked_at(counts))],
+            [word("files"), word(files(counts))],
+            [word("ends at"), word(ends(counts))],
         ])
         .trim_end(),
     );
@@ -116,27 +117,29 @@ fn ends(counts: &Counts) -> String {
 }
 
 fn lay_out_finding(page: &mut Page, finding: &Finding, zone: &Zone) {
-    page.line(format!("  where   {}", place(&finding.place, zone)));
-    page.line(format!("  what    {}", printable(&finding.detail)));
-    page.line(format!("  means   {}", printable(&finding.effect.to_string())));
-    match &finding.repair {
-        Some(repair) => {
-            page.line(format!("  repair  limulus doctor --repair {}", shell_word(&repair.to_string())));
-        }
-        None => page.line(format!("  repair  {}", without(finding))),
-    }
+    let repair = match &finding.repair {
+        Some(repair) => format!("limulus doctor --repair {}", shell_word(&repair.to_string())),
+        None => word(without(finding)),
+    };
+    let rows = [
+        [format!("  {}", word("where")), place(&finding.place, zone)],
+        [format!("  {}", word("what")), word(printable(&finding.detail))],
+        [format!("  {}", word("means")), word(printable(&finding.effect.to_string()))],
+        [format!("  {}", word("repair")), repair],
+    ];
+    page.line_as_it_is(columns(&rows).trim_end());
 }
 
 fn place(place: &Where, zone: &Zone) -> String {
     let time = |at: Timestamp| zone.time_ms(at);
     let parts = [
         place.file.map(str::to_owned),
-        place.session.as_ref().map(|key| format!("session {key}")),
-        place.checkpoint.as_ref().map(|checkpoint| format!("entry {checkpoint}")),
+        place.session.as_ref().map(|key| word(format!("session {key}"))),
+        place.checkpoint.as_ref().map(|checkpoint| word(format!("entry {checkpoint}"))),
         place.kind.as_ref().map(|kind| format!("`{kind}`")),
-        place.position.map(|position| format!("position {position}")),
+        place.position.map(|position| word(format!("position {position}"))),
         place.at.filter(|at| at.0 != 0).map(time),
-        place.body.map(|body| format!("body {body}")),
+        place.body.map(|body| word(format!("body {body}"))),
     ];
     printable(&parts.into_iter().flatten().collect::<Vec<_>>().join(", ")).into_owned()
 }

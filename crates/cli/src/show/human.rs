@@ -6,6 +6,9 @@ use engine::{Resources, Timestamp};
 use jiff::tz::TimeZone;
 use protocol::show::NextRecovery;
 
+use crate::cells::cells;
+use crate::language;
+
 pub(crate) use views::{count, excerpt, printable, printable_line, tokens};
 
 /// The next attempt of a held session to continue by itself.
@@ -82,16 +85,23 @@ pub(crate) fn duration(ms: u64) -> String {
 pub(crate) struct Page(String);
 
 impl Page {
-    /// Adds a line.
+    /// Adds a line of this program, in the language of the process.
     pub(crate) fn line(&mut self, line: impl AsRef<str>) {
+        self.line_as_it_is(language::lines(line.as_ref()));
+    }
+
+    /// Adds a line that holds foreign text, or that is translated already.
+    pub(crate) fn line_as_it_is(&mut self, line: impl AsRef<str>) {
         self.0.push_str(line.as_ref());
         self.0.push('\n');
     }
 
-    /// Adds a foreign text, made printable, with each line indented by `by`.
+    /// Adds a foreign text, made printable, with each line indented by `by`, which may hold words of this program.
     pub(crate) fn indented(&mut self, by: &str, text: &str) {
+        let words = by.trim();
+        let by = if words.is_empty() { by.to_owned() } else { by.replace(words, &language::text(words)) };
         for line in printable(text).lines() {
-            self.line(format!("{by}{line}").trim_end());
+            self.line_as_it_is(format!("{by}{line}").trim_end());
         }
     }
 
@@ -127,15 +137,20 @@ pub(crate) fn dollars(micros: u64) -> String {
     format!("${}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }
 
-/// Lays rows out in aligned columns with two blanks between them, without trailing blanks.
+/// The words above the columns of a table, in the language of this process.
+pub(crate) fn heading<const N: usize>(words: [&str; N]) -> [String; N] {
+    words.map(language::word)
+}
+
+/// Lays rows out in aligned columns with two blanks between them, without trailing blanks. The cells are as they are printed.
 pub(crate) fn columns<const N: usize>(rows: &[[String; N]]) -> String {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let width = |column: usize| rows.iter().map(|row| cells(&row[column])).max().unwrap_or(0);
     let widths: Vec<usize> = (0..N).map(width).collect();
     let mut lines = String::new();
     for row in rows {
         let mut line = String::new();
         for (cell, width) in row.iter().zip(&widths) {
-            let _ = write!(line, "{cell:width$}  ");
+            let _ = write!(line, "{cell}{}  ", " ".repeat(width.saturating_sub(cells(cell))));
         }
         lines.push_str(line.trim_end());
         lines.push('\n');
@@ -187,6 +202,8 @@ mod tests {
     fn columns_stand_under_each_other() {
         let rows = [["a".to_owned(), "b".to_owned()], ["ccc".to_owned(), String::new()]];
         assert_eq!(columns(&rows), "a    b\nccc\n");
+        let rows = [["会话", "b"], ["abcdef", "c"], ["é\u{301}", "d"]].map(|row| row.map(str::to_owned));
+        assert_eq!(columns(&rows), "会话    b\nabcdef  c\né\u{301}       d\n", "r61: by the cells of a terminal");
     }
 
     #[test]

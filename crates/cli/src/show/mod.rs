@@ -23,6 +23,7 @@ use journal::Reader;
 use serde::Serialize;
 
 use crate::error::{CliError, Exit};
+use crate::language;
 use crate::output::{Output, say};
 
 /// Opens the journal of the home for reading, with or without an owner. Warns on stderr if it may lack the latest entries.
@@ -47,6 +48,12 @@ pub(crate) fn print(text: &str) -> Result<(), CliError> {
         }),
         _ => Ok(()),
     }
+}
+
+/// A result in words, line by line in the language of this process. It is for texts of this program only: lines of others would be
+/// translated too.
+pub(crate) fn worded(text: impl AsRef<str>) -> String {
+    language::lines(text.as_ref()).into_owned()
 }
 
 /// Indented JSON with a trailing newline.

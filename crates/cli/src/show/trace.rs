@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use protocol::show::TraceLine;
 
 use super::human::Zone;
+use crate::language::word;
 
 /// Lays out the trace: time, milliseconds since the start, change of state, event, description.
 pub(crate) fn lay_out(lines: &[TraceLine], zone: &Zone) -> String {
@@ -13,7 +14,7 @@ pub(crate) fn lay_out(lines: &[TraceLine], zone: &Zone) -> String {
     let mut text = String::new();
     for line in lines.iter().filter(|line| !line.echo) {
         let change = if line.from == line.to { "·".to_owned() } else { format!("{} → {}", line.from, line.to) };
-        let detail = line.detail.as_deref().unwrap_or_default();
+        let detail = word(line.detail.as_deref().unwrap_or_default());
         let row = if line.crash {
             format!("{} {:>+9} ms  ━━━ {detail} ━━━", zone.clock(line.at), line.ms)
         } else {

@@ -98,7 +98,7 @@ fn r50_a_key_of_a_provider_is_warned_about_and_shown_nowhere() {
     home.run(&["config", "check"]).expect_code(0);
     let key = "providers.acme.profiles.0.key";
     let open = home.run(&["config", "set", key, "sk-do-not-show"]).expect_code(0);
-    assert!(open.err.contains("name the place of the key: env:NAME or file:PATH"), "{open:?}");
+    assert!(open.err.contains("name the place of the key: env:NAME, file:PATH or cmd:COMMAND"), "{open:?}");
     let again = home.run(&["config", "set", key, "sk-do-not-show-2", "--json"]).expect_code(0);
     let taken = home.run(&["config", "unset", key]).expect_code(0);
     for shown in [&open, &again, &home.run(&["config", "get", key]), &taken] {

@@ -13,7 +13,7 @@ use super::{file, remarks, set};
 use crate::error::{CliError, Exit};
 use crate::output::say_text;
 use crate::prompt;
-use crate::show::{json, print};
+use crate::show::{json, print, worded};
 
 /// The result of an edit.
 #[derive(Debug, Serialize)]
@@ -68,12 +68,12 @@ pub(super) fn run(globals: &Globals, key: Option<&str>, as_json: bool) -> Result
     if as_json {
         return print(&json(&edited));
     }
-    say_text(&remarks(&[], &edited.warnings));
-    print(&if changed {
+    say_text(&worded(remarks(&[], &edited.warnings)));
+    print(&worded(if changed {
         format!("{} was changed; a service that is running takes it from its next run\n", edited.file)
     } else {
         format!("{} was not changed\n", edited.file)
-    })
+    }))
 }
 
 /// The editor of this user: a command of the shell.

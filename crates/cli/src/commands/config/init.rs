@@ -7,7 +7,7 @@ use config::{FILE, Globals, make_private, template};
 use serde_json::json;
 
 use crate::error::{CliError, Exit};
-use crate::show::{json, print};
+use crate::show::{json, print, worded};
 
 /// Writes or prints the file.
 pub(super) fn run(globals: &Globals, is_printed: bool, as_json: bool) -> Result<(), CliError> {
@@ -19,7 +19,7 @@ pub(super) fn run(globals: &Globals, is_printed: bool, as_json: bool) -> Result<
     write_new(&globals.home, &file, &text)?;
     let shown = file.display().to_string();
     let message = format!("{shown} is there: every key is in it with its default, commented out\n");
-    print(&if as_json { json(&json!({"file": shown})) } else { message })
+    print(&if as_json { json(&json!({"file": shown})) } else { worded(message) })
 }
 
 /// Writes the whole file or nothing, and never overwrites a file.

@@ -13,7 +13,7 @@ use crate::deprecation;
 use crate::error::{CliError, Exit};
 use crate::output::say_text;
 use crate::show::human::printable;
-use crate::show::{json, print};
+use crate::show::{json, print, worded};
 
 /// A changed key.
 #[derive(Debug, Serialize)]
@@ -168,8 +168,8 @@ impl FileChange {
         if as_json {
             return print(&json(self));
         }
-        say_text(&remarks(&self.errors, &self.warnings));
-        print(&self.lay_out())
+        say_text(&worded(remarks(&self.errors, &self.warnings)));
+        print(&worded(self.lay_out()))
     }
 
     fn lay_out(&self) -> String {

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::failed;
 use crate::error::CliError;
-use crate::show::print;
+use crate::show::{print, worded};
 
 /// Lines that the command writes, one every 0.2 s.
 pub(super) const LINES: usize = 8;
@@ -157,7 +157,7 @@ impl Stage {
     fn say(&self, text: &str) {
         if !self.quiet {
             // A closed stdout stops no scene.
-            let _ = print(&format!("{text}\n"));
+            let _ = print(&worded(format!("{text}\n")));
         }
     }
 }

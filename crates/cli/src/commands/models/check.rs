@@ -4,12 +4,17 @@ use config::{FlagValues, Globals, Resolved, Subject, today};
 use engine::Overrides;
 use serde::Serialize;
 
+use crate::cells::cells;
 use crate::deprecation;
 use crate::error::{CliError, Exit};
+use crate::language::word;
 use crate::output::say_step;
 use crate::probes::{Asker, Finding, probe};
 use crate::show::human::printable;
 use crate::show::{json, print};
+
+/// The cells of what is checked.
+const WHAT_CELLS: usize = 10;
 
 /// The findings for a model.
 #[derive(Debug, Serialize)]
@@ -75,5 +80,7 @@ pub(super) async fn run(model: Option<String>, as_json: bool, globals: &Globals)
 fn line(finding: &Finding) -> String {
     let Finding { what, verdict, says, ms, .. } = finding;
     let time = if *ms == 0 { String::new() } else { format!(" · {ms} ms") };
-    format!("{} {what:10}  {}{time}\n", verdict.mark(), printable(says))
+    let what = word(*what);
+    let blanks = " ".repeat(WHAT_CELLS.saturating_sub(cells(&what)));
+    format!("{} {what}{blanks}  {}{time}\n", verdict.mark(), word(printable(says)))
 }

@@ -9,8 +9,9 @@ use serde::Serialize;
 
 use crate::deprecation;
 use crate::error::CliError;
-use crate::show::human::{columns, printable};
-use crate::show::{json, print};
+use crate::language::word;
+use crate::show::human::{columns, heading, printable};
+use crate::show::{json, print, worded};
 
 /// A row: what is known about one model.
 #[derive(Debug, PartialEq, Serialize)]
@@ -58,7 +59,7 @@ pub(super) fn run(search: Option<&str>, as_json: bool, globals: &Globals) -> Res
     if rows.is_empty() && !as_json {
         let nearest = config.nearest_models(search);
         let near = if nearest.is_empty() { String::new() } else { format!("; near it are {}", nearest.join(", ")) };
-        return print(&format!("no model has `{}` in its name{}\n", printable(search), printable(&near)));
+        return print(&worded(format!("no model has `{}` in its name{}\n", printable(search), printable(&near))));
     }
     print(&if as_json { json(&rows) } else { lay_out(&rows) })
 }
@@ -104,7 +105,7 @@ fn rows(config: &Config) -> Vec<Row> {
 }
 
 fn lay_out(rows: &[Row]) -> String {
-    let heading = ["MODEL", "WINDOW", "OUTPUT", "$ IN/CACHED/OUT", "THINKING", "IMAGES", "FIGURES", "KEY"];
+    let heading = heading(["MODEL", "WINDOW", "OUTPUT", "$ IN/CACHED/OUT", "THINKING", "IMAGES", "FIGURES", "KEY"]);
     let lines = rows.iter().map(|row| {
         let mark = if row.is_default { "*" } else { "" };
         [
@@ -113,17 +114,18 @@ fn lay_out(rows: &[Row]) -> String {
             row.max_output.to_string(),
             row.price.as_ref().map_or_else(|| "–".to_owned(), price),
             row.thinking.map_or_else(|| "?".to_owned(), |levels| levels.to_string()),
-            if row.images { "yes" } else { "no" }.to_owned(),
-            figures(row),
-            row.key.to_string(),
+            word(if row.images { "yes" } else { "no" }),
+            word(figures(row)),
+            word(row.key.to_string()),
         ]
     });
-    let table = columns(&std::iter::once(heading.map(str::to_owned)).chain(lines).collect::<Vec<_>>());
-    format!(
-        "{table}\n* answers the agent main. The catalogue is of {}; prices are US dollars per million tokens. \
+    let table = columns(&std::iter::once(heading).chain(lines).collect::<Vec<_>>());
+    let notes = format!(
+        "\n* answers the agent main. The catalogue is of {}; prices are US dollars per million tokens. \
          [models.\"PROVIDER/MODEL\"] in config.toml says otherwise.\n",
         catalogue_date()
-    )
+    );
+    table + &worded(notes)
 }
 
 fn price(price: &Dollars) -> String {

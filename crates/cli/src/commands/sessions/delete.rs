@@ -14,7 +14,7 @@ use crate::error::{CliError, Exit};
 use crate::prompt;
 use crate::show::choice::SessionName;
 use crate::show::human::{count, printable_line};
-use crate::show::{json, print};
+use crate::show::{json, print, worded};
 
 /// Delete the conversation of a session: erase all of its texts and outputs, and what was kept of its files.
 #[derive(Debug, Args)]
@@ -52,7 +52,7 @@ pub(super) async fn run(args: DeleteArgs, globals: &Globals) -> Result<(), CliEr
     }
     let texts = if bodies == 1 { "1 text or output".to_owned() } else { format!("{bodies} texts and outputs") };
     let files = if files == 0 { String::new() } else { format!(", {}", count(files as usize, "kept file content")) };
-    print(&format!("{session_key} is deleted: {texts} ({}){files} erased\n", size(bytes)))
+    print(&worded(format!("{session_key} is deleted: {texts} ({}){files} erased\n", size(bytes))))
 }
 
 /// Asks on a terminal. Without one nobody is asked, so the answer is on the command line.

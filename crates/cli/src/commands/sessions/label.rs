@@ -12,7 +12,7 @@ use crate::commands::follower::{Changed, change};
 use crate::error::CliError;
 use crate::show::choice::SessionName;
 use crate::show::human::printable_line;
-use crate::show::{json, print};
+use crate::show::{json, print, worded};
 use crate::unnamed::SessionArgument;
 
 /// Give a session a title.
@@ -97,5 +97,5 @@ fn say(writer: &WriterArgs, session_key: &str, text: &str) -> Result<(), CliErro
     if writer.json {
         return print(&json(&serde_json::json!({ "session": session_key })));
     }
-    print(text)
+    print(&worded(text))
 }

@@ -12,9 +12,10 @@ use crate::args::PageArgs;
 use crate::cells::{cells, cut, cut_start};
 use crate::commands::conversation::below_user;
 use crate::error::CliError;
+use crate::language::word;
 use crate::reading::ask;
-use crate::show::human::{now, price, printable_line, session_name};
-use crate::show::json;
+use crate::show::human::{heading, now, price, printable_line, session_name};
+use crate::show::{json, worded};
 
 /// Cells of a line.
 const LINE_CELLS: usize = 80;
@@ -72,14 +73,14 @@ pub(super) fn read(args: &ListArgs, globals: &Globals) -> Result<String, CliErro
     let more = more.unwrap_or_default();
     let limit = limit.unwrap_or_default();
     Ok(match next {
-        Some(next) => format!("{list}{more} more: limulus {command} --limit {limit} --after {next}\n"),
+        Some(next) => list + &worded(format!("{more} more: limulus {command} --limit {limit} --after {next}\n")),
         None => list,
     })
 }
 
 /// A line for each session, under a heading.
 fn lay_out(sessions: &[Listed], now: Timestamp, user: Option<&str>) -> String {
-    let heading = ["SESSION", "TITLE", "FOLDER", "MSGS", "COST", "STATE", "AGE"].map(str::to_owned);
+    let heading = heading(["SESSION", "TITLE", "FOLDER", "MSGS", "COST", "STATE", "AGE"]);
     let rows = sessions.iter().map(|session| {
         let name = session_name(&session.key);
         let folder = session.folder.as_deref().map(|folder| below_user(folder, user)).unwrap_or_default();
@@ -90,8 +91,8 @@ fn lay_out(sessions: &[Listed], now: Timestamp, user: Option<&str>) -> String {
             cut_start(&printable_line(&folder), FOLDER_CELLS),
             session.messages.to_string(),
             cost,
-            state(session).to_owned(),
-            age(now.since(session.last_activity)),
+            word(state(session)),
+            word(age(now.since(session.last_activity))),
         ]
     });
     let rows: Vec<_> = std::iter::once(heading).chain(rows).collect();
@@ -117,7 +118,7 @@ const NUMBERS: [usize; 2] = [3, 4];
 /// A line for each session in which something was found.
 fn lay_out_found(sessions: &[Listed], words: &str, more: bool) -> String {
     if sessions.is_empty() {
-        return format!("no session holds “{}”\n", printable_line(words));
+        return worded(format!("no session holds “{}”\n", printable_line(words)));
     }
     let mut list = String::new();
     for session in sessions {
@@ -132,7 +133,7 @@ fn lay_out_found(sessions: &[Listed], words: &str, more: bool) -> String {
         list.push('\n');
     }
     if more {
-        list.push_str("there are more: --limit N\n");
+        list.push_str(&worded("there are more: --limit N\n"));
     }
     list
 }
@@ -203,6 +204,19 @@ main     fix the test of the parser  /w         1        running  3h\n";
         let shown = serde_json::to_value(&sessions).unwrap();
         assert!(shown[0]["run"].get("text").is_none(), "lists have no text: {shown}");
         assert!(shown[0].get("transcript").is_none());
+    }
+
+    #[test]
+    fn r61_a_list_in_chinese_has_its_columns_under_each_other() {
+        let mut sessions = listed();
+        sessions.push(Listed { title: Some("修复解析器".to_owned()), ..sessions[0].clone() });
+        let now = Timestamp(sessions[0].last_activity.0);
+        let text = crate::language::in_chinese(|| lay_out(&sessions, now, Some("/home/u")));
+        let expected = "\
+会话  标题                        文件夹  消息  费用  状态    时间
+main  fix the test of the parser  /w         1        运行中  刚刚
+main  修复解析器                  /w         1        运行中  刚刚\n";
+        assert_eq!(text, expected);
     }
 
     #[test]

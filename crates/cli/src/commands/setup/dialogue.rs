@@ -9,6 +9,7 @@ use super::found::{By, Found};
 use super::questions::Answers;
 use super::select::{Picked, others, pick};
 use crate::error::{CliError, Exit};
+use crate::language::word;
 use crate::output::say;
 use crate::prompt;
 use crate::show::human::printable;
@@ -58,7 +59,7 @@ impl Dialogue {
             if found.is_empty() { "Providers, by number or name:" } else { "Other providers, by number or name:" }
         );
         for (number, preset) in (found.len() + 1..).zip(others(found)) {
-            say!("  {number:2}. {} ({})", preset.title, preset.name);
+            say!("  {number:2}. {} ({})", word(&preset.title), preset.name);
         }
     }
 

@@ -7,6 +7,7 @@ use super::choice::{Choice, Given, Key};
 use super::dialogue::{ask, unchanged};
 use super::trial;
 use crate::error::CliError;
+use crate::language::text;
 use crate::output::say;
 use crate::prompt;
 use crate::show::human::printable;
@@ -134,9 +135,9 @@ impl Questions<'_> {
         }
         let before = given.key.clone().or(of_variable);
         let default = match (&given.key, &before) {
-            (Some(_), _) => "as before",
+            (Some(_), _) => &*text("as before"),
             (None, Some(Key::Reference(reference))) => reference,
-            (None, _) if is_known => "as it is",
+            (None, _) if is_known => &*text("as it is"),
             (None, _) => "1",
         };
         say!(

@@ -58,6 +58,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn r61_the_help_says_how_many_providers_there_are() {
+        let program = <crate::args::Cli as clap::CommandFactory>::command();
+        let about = program.find_subcommand("setup").and_then(clap::Command::get_about).unwrap().to_string();
+        assert!(about.contains(&format!("one of {} providers", provider_presets().len())), "{about}");
+    }
+
+    #[test]
     fn r61_a_number_a_name_or_a_unique_beginning_chooses() {
         let preset = |name| Picked::Preset(provider_preset(name).unwrap());
         for (answer, name) in [

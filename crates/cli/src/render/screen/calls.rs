@@ -11,6 +11,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::Screen;
 use super::footer::rows_now;
+use crate::language::word;
 use crate::output::{Control, Output, Part};
 use crate::render::call_output::CallOutputs;
 use crate::render::call_text::{self, CallEnd};
@@ -136,7 +137,7 @@ impl Screen {
 
     pub(super) fn call_started(&mut self, event: &Event) {
         let Stream::Tool(ToolLine::Start { call, effect, tool, arguments, .. }) = &event.what else { return };
-        let sentence = call_text::sentence(tool, arguments).filter(|_| self.live);
+        let sentence = call_text::sentence(tool, arguments).filter(|_| self.live).map(call_text::in_language);
         self.call_line(event, (*call, tool, arguments), sentence.as_deref());
         let started = Started { at: event.at, effect: *effect, output: LiveOutput::default(), sentence };
         self.calls.started.insert(*call, started);
@@ -217,8 +218,9 @@ impl Screen {
         let tool = excerpt(tool, TOOL_CHARS);
         let counts = diff::counts(end.changes).map(|counts| format!(" · {counts}")).unwrap_or_default();
         let status = call_text::status(end).filter(|_| end.outcome != CallOutcome::Done);
-        let status = status.map(|status| format!(" · {status}")).unwrap_or_default();
-        self.note(event, &format!("{mark} {tool} {outcome}{status}{time} · {bytes} bytes{counts}"));
+        let status = status.map(|status| format!(" · {}", word(status))).unwrap_or_default();
+        let (outcome, size) = (word(outcome), word(format!("{bytes} bytes")));
+        self.note(event, &format!("{mark} {tool} {outcome}{status}{time} · {size}{counts}"));
         let below = self.calls.below(event, call, bytes, end);
         match call_text::limit(end).filter(|_| below.is_empty()) {
             Some(limit) => self.note(event, &format!("  {limit}")),
@@ -238,7 +240,7 @@ fn cut_arguments(arguments: &str, most: usize) -> String {
     let shown = arguments[..end].replace('\n', " ");
     match arguments[end..].chars().count() {
         0 => shown,
-        more => format!("{shown}… ({more} characters more)"),
+        more => word(format!("{shown}… ({more} characters more)")),
     }
 }
 

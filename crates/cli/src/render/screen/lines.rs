@@ -55,7 +55,8 @@ impl Screen {
         self.end_line();
         self.calls.leave_line();
         let whose = if self.sessions > 1 { format!("[{session}] ") } else { String::new() };
-        let rows = rows::question(&format!("{whose}{question}"), Output::Stderr.width());
+        let question = format!("{whose}{}", language::text(question));
+        let rows = rows::question(&question, Output::Stderr.width());
         let _ = Output::Stderr.write(&rows.join("\n"));
         discard_input();
         let _ = Output::Stderr.write(rows::ANSWER);

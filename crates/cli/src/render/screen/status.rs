@@ -10,6 +10,7 @@ use protocol::event::{QueueLine, StateLine, Stream, ToolLine, UsageLine};
 use protocol::method::BudgetLine;
 use protocol::show::LaneWait;
 
+use crate::language::word;
 use crate::render::vocabulary;
 use crate::show::human::{self, excerpt};
 
@@ -170,11 +171,11 @@ impl Status {
     /// The current status line; `running` is the call that runs, if no line right above names it.
     pub(super) fn line(&self, running: Option<&str>) -> Option<String> {
         let queued = self.queued.as_ref().map(|(wait, waited, reported)| {
-            vocabulary::queued_behind(wait, (*waited + reported.elapsed()).as_millis() as u64)
+            word(vocabulary::queued_behind(wait, (*waited + reported.elapsed()).as_millis() as u64))
         });
         let explained = self.wait.explained.as_ref().map(|words| self.with_figures(&format!("waits for {words}")));
-        let waits_for = || self.waits_for.clone();
-        self.disk_full.clone().or(explained).or(queued).or_else(waits_for).or_else(|| self.busy(running))
+        let waits_for = || self.waits_for.as_ref().map(word);
+        self.disk_full.as_ref().map(word).or(explained).or(queued).or_else(waits_for).or_else(|| self.busy(running))
     }
 
     /// The run to ask about, if it is time to ask what it waits for.
@@ -203,7 +204,8 @@ impl Status {
         let seconds = self.busy_since.map(|since| since.elapsed().as_secs()).filter(|seconds| *seconds > 0);
         let time = seconds.map(|seconds| format!(" · {}", human::duration(seconds * 1_000))).unwrap_or_default();
         let used = self.used.map(|usage| usage.prompt() + usage.output).filter(|tokens| *tokens > 0);
-        let tokens = used.map(|tokens| format!(" · {} tokens", human::rounded(tokens))).unwrap_or_default();
-        format!("{state}{time}{tokens}")
+        let tokens = used.map(|tokens| word(format!("{} tokens", human::rounded(tokens))));
+        let tokens = tokens.map(|tokens| format!(" · {tokens}")).unwrap_or_default();
+        format!("{}{time}{tokens}", word(state))
     }
 }
