@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use engine::{Candidate, Hash, ProviderAddress};
 use models::{Api, Endpoint, ProviderPreset, SECRET_HEADER_BYTES, Secret, provider_preset, provider_presets};
@@ -19,7 +20,7 @@ use super::files::{self, KEY_BYTES};
 use super::key_command;
 
 /// The variables of the keys of known providers, each once.
-pub(super) fn key_variables() -> Vec<&'static str> {
+static KEY_VARIABLES: LazyLock<Vec<&str>> = LazyLock::new(|| {
     let mut variables: Vec<&str> = vec![];
     for variable in provider_presets().iter().filter_map(|preset| preset.key.as_deref()) {
         if !variables.contains(&variable) {
@@ -27,7 +28,7 @@ pub(super) fn key_variables() -> Vec<&'static str> {
         }
     }
     variables
-}
+});
 
 /// Headers whose values are no secrets.
 const PUBLIC_HEADERS: &[&str] = &[
@@ -355,7 +356,7 @@ impl Config {
         let configured = self.key_sources().filter_map(|source| self.known_key(source).ok().flatten());
         let headers = self.header_sources().filter_map(|source| self.known_key(source).ok().flatten());
         let headers = headers.filter(|value| value.reveal().len() >= SECRET_HEADER_BYTES);
-        let built_in = key_variables().into_iter().filter_map(|name| self.environment.get(name)).map(Secret::new);
+        let built_in = KEY_VARIABLES.iter().filter_map(|name| self.environment.get(name)).map(Secret::new);
         let whole: Vec<String> = configured.chain(headers).chain(built_in).map(|key| key.reveal().to_owned()).collect();
         // The token alone is as secret as the header that it is sent in.
         let parts: Vec<String> = whole.iter().flat_map(|value| models::secrets_of_header(value)).collect();
@@ -437,7 +438,7 @@ impl Config {
         let configuring = self.environment.variables().map(|(name, _)| name);
         let is_secret = |name: &str| name.ends_with("__KEY") || name.contains("__HEADERS__");
         let configuring = configuring.filter(|name| name.starts_with("LIMULUS_PROVIDERS__") && is_secret(name));
-        let names = configuring.chain(key_variables()).map(str::to_owned);
+        let names = configuring.chain(KEY_VARIABLES.iter().copied()).map(str::to_owned);
         let mut names: Vec<String> = sources.chain(names).collect();
         names.sort();
         names.dedup();

@@ -170,9 +170,11 @@ impl Resolver for ConfigResolver {
         let endpoint = config.endpoint(&candidate.provider, candidate.profile.as_deref());
         let endpoint = endpoint.map_err(|error| refused(&error, FailureClass::Auth))?;
         let mut current = self.lock();
-        // Another configuration may be in force now: the keys of this one are secrets all the same.
         current.keep(&config.secrets());
-        current.keep_secrets();
+        // Another one may be in force now: its keys are secrets as well.
+        if !Arc::ptr_eq(&config, &current.config) {
+            current.keep_secrets();
+        }
         Ok(endpoint)
     }
 

@@ -76,7 +76,8 @@ pub(crate) fn r61_the_setup_asks_in_chinese() {
     terminal.until("请输入密钥（不会显示），然后按 Enter： >");
     terminal.type_keys(&["sk-typed-by-hand-0123456789abcdef"]);
     terminal.type_keys(&["Enter"]);
-    terminal.until("哪个模型？ >");
+    terminal.until("它有：");
+    terminal.until("哪个模型？ [scripted]");
     terminal.type_keys(&["scripted", "Enter"]);
     let screen = terminal.until("exit=0");
     for part in ["将写入 ", "custom/scripted 有回答（", "已写入 ", "它的密钥在 ", "接下来：先运行 limulus models check"]

@@ -158,12 +158,11 @@ const SCHEMA_FIELDS: &[&str] = &[
     "responsejsonschema",
     "responsemimetype",
     "response_mime_type",
-    "response mime type",
 ];
 
 /// Says how to leave the schema out, if a provider has refused a request because of it.
 fn explain_schema(failure: &mut Failure, candidate: &Candidate) {
-    let said = failure.message.to_lowercase();
+    let said = failure.message.to_lowercase().replace(' ', "_");
     if failure.class == FailureClass::InvalidRequest && SCHEMA_FIELDS.iter().any(|field| said.contains(field)) {
         let Candidate { provider, model, .. } = candidate;
         let hint = format!(

@@ -177,9 +177,9 @@ impl<'a> Steps<'a, '_> {
 
 fn endless(schema: &Value) -> String {
     let reference = REFERENCES.iter().find_map(|name| schema.get(*name)?.as_str());
-    let by = reference.map(|reference| format!(" (by {reference:?})")).unwrap_or_default();
+    let part = reference.map_or_else(|| "a part of it".to_owned(), |reference| format!("{reference:?}"));
     format!(
-        "the schema has no end: a part of it refers to itself{by} without a step into `properties` or `items`; refer to it from \
-         within one of these"
+        "the schema has no end: {part} refers to itself without a step into `properties` or `items`; refer to it from within one \
+         of these"
     )
 }
