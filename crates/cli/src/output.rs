@@ -88,7 +88,7 @@ fn is_dumb(term: Option<&str>) -> bool {
     term.is_none_or(|term| term.is_empty() || term == "dumb")
 }
 
-/// What a terminal is told to do.
+/// A control sequence for a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Control {
     /// Go to the beginning of the line and erase it.
@@ -126,7 +126,7 @@ pub(crate) enum Control {
 }
 
 impl Control {
-    /// How a terminal is told the style of what follows; nothing for a movement.
+    /// The sequence that sets the style of what follows; nothing for a movement.
     fn sequence(self) -> &'static str {
         match self {
             Self::EraseLine | Self::EraseLines(_) | Self::Left(_) | Self::MarkPastes | Self::LeavePastes => "",
@@ -230,7 +230,7 @@ impl Output {
         self.write_all(text.as_str())
     }
 
-    /// Writes to a terminal: texts, and what the terminal is told to do.
+    /// Writes to a terminal: texts, and control sequences.
     pub(crate) fn draw(self, parts: &[Part<'_>]) -> io::Result<()> {
         self.write_all(&drawn(parts, self.has_colors()))
     }

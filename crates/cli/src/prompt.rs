@@ -54,7 +54,7 @@ pub(crate) fn ask(question: &str, mark: &str) -> Option<String> {
 /// The mark behind a question without a default answer.
 pub(crate) const OPEN: &str = " > ";
 
-/// The mode of the terminal before it was told to echo nothing, while it is.
+/// The mode of the terminal before its echo was switched off, while it is.
 static ECHOING: Mutex<Option<Termios>> = Mutex::new(None);
 
 /// Asks for a secret: nothing that is typed is shown. None if the input is at its end, or if the terminal goes on showing it.
@@ -102,7 +102,7 @@ impl Drop for Unseen {
     }
 }
 
-/// Makes the terminal show again what is typed, if it was told not to.
+/// Makes the terminal show again what is typed, if its echo was switched off.
 fn echo_again() {
     if let Some(was) = ECHOING.lock().unwrap_or_else(PoisonError::into_inner).take() {
         // What was typed of a secret and not read is for nobody.

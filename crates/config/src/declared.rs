@@ -52,7 +52,7 @@ pub(super) enum TitleSource {
     Model,
 }
 
-/// What a terminal is told when a run calls for its user.
+/// What is sent to a terminal when a run calls for its user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NotifyBy {
@@ -437,7 +437,7 @@ section! {
         after_s: Limit<u64> = 20, UP_TO_A_YEAR,
             "Seconds since you were last needed after which a question, or the end of the run, calls for you";
         by: Vec<NotifyBy> = ["bell"], Words(&["bell", "osc9", "osc777"]),
-            "What the terminal is told: bell | osc9 | osc777 = a notification of the desktop, if the terminal has such";
+            "What is sent to the terminal: bell | osc9 | osc777 = a notification of the desktop, if the terminal has such";
         command: Option<Vec<String>> => ["notify-send", "limulus"], Command,
             "A program that is started with these arguments and the text; the same is in its stdin and in NOTIFY_TEXT";
     }

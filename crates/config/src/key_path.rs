@@ -331,8 +331,8 @@ mod tests {
             ("sk-literal-0123456789", "1"),
             ("providers.acme.profiles.0.key", "env:sk-literal-0123456789"),
         ] {
-            let told = set(key, text);
-            assert!(told.len() == 1 && !told[0].contains("0123456789") && !told[0].contains(" = \"sk"), "{told:?}");
+            let hints = set(key, text);
+            assert!(hints.len() == 1 && !hints[0].contains("0123456789") && !hints[0].contains(" = \"sk"), "{hints:?}");
         }
     }
 }

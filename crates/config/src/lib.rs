@@ -273,7 +273,7 @@ impl Config {
 pub struct Notifications {
     /// After this time without the user.
     pub after: Duration,
-    /// What the terminal is told.
+    /// What is sent to the terminal.
     pub by: Vec<NotifyBy>,
     /// The program that is started, with its arguments; empty = none.
     pub command: Vec<String>,

@@ -282,7 +282,7 @@ async fn start(context: &Context, folder: &CallFolder, arguments: &ExecArguments
     };
     let job = in_process("exec", job).await?.map_err(|error| not_started(error.into()))?;
     let mut supervisor = Command::new(&context.supervisor);
-    // Every process may read its arguments, and a command is not told where the home is.
+    // Every process may read its arguments, and a command does not receive the place of the home.
     supervisor.arg("supervise").arg(cgroup::token(folder));
     supervisor.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     // Its process must not be one of `limulus` for who ends those by name.

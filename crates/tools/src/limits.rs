@@ -388,7 +388,7 @@ pub const SCHEMA_BYTES: usize = 64 << 10;
 /// Bytes of an answer that is checked against a schema.
 pub const STRUCTURED_BYTES: usize = 1 << 20;
 
-/// Violations of a schema that a model or a person is told of.
+/// Violations of a schema that a model or a person receives.
 pub(crate) const MISFITS: usize = 10;
 
 /// Characters of what is said about an answer that does not fit.

@@ -20,7 +20,7 @@ pub(super) fn perform(action: &Action, root: &Path, limit: Duration, out: &mut d
     match action {
         Action::Tidy => tidy::run(root, out),
         Action::Requirements => requirements::run(root, requirements::Output::Check, out).map(Tally::of),
-        Action::CargoTest(arguments) => follow(cargo_test(root).args(*arguments), limit, out),
+        Action::CargoTest(arguments) => follow(cargo_test(root).args(arguments.concat()), limit, out),
         Action::Fuzz { seconds } => {
             let mut cargo = cargo_test(root);
             cargo.args(["--no-fail-fast", "--lib", "--bins", "--test", "it", "fuzz_"]);

@@ -30,7 +30,7 @@ pub(crate) enum Action {
     Tidy,
     Requirements,
     /// Run `cargo test` for the whole workspace with these arguments.
-    CargoTest(&'static [&'static str]),
+    CargoTest(&'static [&'static [&'static str]]),
     /// Run every test `fuzz_…` of the workspace, each for so many seconds.
     Fuzz {
         seconds: u32,
@@ -48,6 +48,11 @@ pub(crate) enum Action {
     },
 }
 
+/// All tests but those of `e2e`. Every stage that runs some of them names all: if Cargo is to build fewer, it counts some crates that
+/// all share as others, and compiles half of the workspace once more.
+const TESTS_OF_CRATES: &[&str] =
+    &["--no-fail-fast", "--lib", "--bins", "--test", "it", "--test", "disk", "--test", "faults", "--test", "slice"];
+
 /// The stages of the proof. Everything is compiled first; then programs run in parallel while cores are free.
 pub(crate) const STAGES: &[Stage] = &[
     Stage { name: "tidy", about: "the project's own rules", cores: Cores::One, action: Action::Tidy },
@@ -61,34 +66,19 @@ pub(crate) const STAGES: &[Stage] = &[
         name: "build",
         about: "all programs and tests, with crash points and mutants compiled in",
         cores: Cores::All,
-        action: Action::CargoTest(&["--quiet", "--no-run"]),
+        action: Action::CargoTest(&[&["--quiet", "--no-run"]]),
     },
     Stage {
         name: "tests",
         about: "the tests of each crate",
         cores: Cores::One,
-        action: Action::CargoTest(&[
-            "--no-fail-fast",
-            "--lib",
-            "--bins",
-            "--test",
-            "it",
-            "--test",
-            "disk",
-            "--test",
-            "faults",
-            "--test",
-            "slice",
-            "--",
-            "--skip",
-            "third_party_",
-        ]),
+        action: Action::CargoTest(&[TESTS_OF_CRATES, &["--", "--skip", "third_party_"]]),
     },
     Stage {
         name: "e2e",
         about: "the tests of the program from outside",
         cores: Cores::One,
-        action: Action::CargoTest(&["--no-fail-fast", "--test", "e2e"]),
+        action: Action::CargoTest(&[&["--no-fail-fast", "--test", "e2e"]]),
     },
     Stage {
         name: "packages",
@@ -106,22 +96,7 @@ pub(crate) const STAGES: &[Stage] = &[
         name: "third-parties",
         about: "official clients and model servers judge the adapters",
         cores: Cores::One,
-        // The same programs as those of `tests`: if Cargo is to build fewer, it counts some crates that all share as others, and
-        // compiles half of the workspace once more.
-        action: Action::CargoTest(&[
-            "--no-fail-fast",
-            "--lib",
-            "--bins",
-            "--test",
-            "it",
-            "--test",
-            "disk",
-            "--test",
-            "faults",
-            "--test",
-            "slice",
-            "third_party_",
-        ]),
+        action: Action::CargoTest(&[TESTS_OF_CRATES, &["third_party_"]]),
     },
     Stage {
         name: "kills",
@@ -286,6 +261,7 @@ mod tests {
         let named: Vec<&str> = STAGES
             .iter()
             .filter_map(|stage| if let Action::CargoTest(arguments) = stage.action { Some(arguments) } else { None })
+            .flatten()
             .flat_map(|arguments| arguments.windows(2).filter(|pair| pair[0] == "--test").map(|pair| pair[1]))
             .collect();
         let mut found = 0;

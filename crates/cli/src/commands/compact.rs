@@ -48,12 +48,12 @@ pub(crate) async fn run(args: CompactArgs, globals: &Globals) -> Result<(), CliE
     let config = Arc::new(deprecation::load(globals, args.writer.flags())?);
     let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
     let compacted = compact(&mut follower, &key, args.focus).await;
-    let told = compacted.and_then(|compacted| {
+    let shown = compacted.and_then(|compacted| {
         follower.screen.hide_status();
         print(&if args.writer.json { json_line(&compacted) } else { worded(describe(&compacted)) })?;
         Ok(compacted)
     });
-    let finished = match told {
+    let finished = match shown {
         Ok(compacted) => finish(&mut follower, globals, &compacted).await,
         Err(error) => Err(error),
     };

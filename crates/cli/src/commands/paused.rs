@@ -22,7 +22,7 @@ pub(super) struct PausedRun {
     place: String,
 }
 
-/// What a program is told of a message that waits behind a paused run.
+/// What a program receives of a message that waits behind a paused run.
 #[derive(Debug, Serialize)]
 pub(crate) struct WaitLine<'a> {
     kind: &'static str,

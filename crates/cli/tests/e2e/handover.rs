@@ -265,7 +265,7 @@ fn r10_r61_a_service_does_not_wait_for_another_one_or_for_an_owner_that_does_not
     service.finish().expect_code(0);
 }
 
-/// Whoever holds the claim, a service that is stopped or a stranger: who waits for it is told, and goes on without it.
+/// Whoever holds the claim, a service that is stopped or a stranger: who waits for it is notified, and goes on without it.
 #[test]
 fn r61_a_command_says_that_it_waits_for_the_service_that_claimed_the_home() {
     let home = Home::new();

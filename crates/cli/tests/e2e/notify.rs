@@ -1,4 +1,4 @@
-//! A run calls for the user of its terminal, and a program of the user is told by data alone.
+//! A run calls for the user of its terminal, and a program of the user is notified by data alone.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::support::{Home, Terminal, until};
 
-/// A home that calls after a second, also by a program that writes what it is told into the user's folder.
+/// A home that calls after a second, also by a program that writes what it receives into the user's folder.
 fn calling(more: &str) -> Home {
     let home = Home::new();
     fs::create_dir_all(home.path()).expect("a home");
@@ -20,7 +20,7 @@ fn calling(more: &str) -> Home {
 }
 
 fn said(home: &Home) -> Value {
-    until("the program was told", || home.user().join("said").exists());
+    until("the program was started", || home.user().join("said").exists());
     serde_json::from_str(&fs::read_to_string(home.user().join("said")).expect("what was said")).expect("JSON")
 }
 

@@ -1,4 +1,4 @@
-//! Runs that are paused: whoever follows one is told where it stands and how it goes on, with the same exit code everywhere.
+//! Runs that are paused: whoever follows one is notified where it stands and how it goes on, with the same exit code everywhere.
 
 use model_server::ModelServer;
 use serde_json::Value;
@@ -107,7 +107,7 @@ pub(crate) fn r16_a_paused_run_is_no_unfinished_work_that_resume_hides() {
     home.run(&["resume"]).expect_code(0).expect_err("nothing is unfinished");
 }
 
-/// R22: who watches a paused run, or waits for it, is told what it waits for, and the command that goes on with it.
+/// R22: who watches a paused run, or waits for it, sees what it waits for, and the command that goes on with it.
 #[test]
 pub(crate) fn r22_who_waits_for_a_paused_run_is_told_how_it_goes_on() {
     let (_server, home) = served();

@@ -85,8 +85,8 @@ pub(crate) fn r61_an_answer_that_was_continued_is_asked_for_once_more() {
         assert_eq!(answer.out, "{\"a\":12}\n", "{api}");
         let bodies: Vec<Value> = bodies.iter().collect();
         assert_eq!(bodies.len(), 4, "{api}");
-        let told = bodies[2].to_string();
-        assert!(told.contains("does not fit the JSON schema") && told.contains("/a"), "{api}: {told}");
+        let sent = bodies[2].to_string();
+        assert!(sent.contains("does not fit the JSON schema") && sent.contains("/a"), "{api}: {sent}");
         if let Some((_, schema_at, ..)) = PLACES.iter().find(|place| place.0 == *api) {
             let sent: Vec<bool> = bodies.iter().map(|body| body.pointer(schema_at).is_some()).collect();
             assert_eq!(sent, [true, false, true, false], "{api}");

@@ -108,7 +108,7 @@ fn structured(home: &Home, text: &str, json: bool) -> crate::support::Finished {
     home.run(&words)
 }
 
-/// R61: stdout has the value alone; the model is told the schema.
+/// R61: stdout has the value alone; the model receives the schema.
 #[test]
 pub(crate) fn r61_a_structured_answer_is_one_value() {
     let server = ModelServer::start().unwrap();
@@ -142,8 +142,8 @@ pub(crate) fn r61_an_answer_that_does_not_fit_is_asked_for_once_more() {
     let home = Home::new().served_by(&server);
     let answer = structured(&home, "say:nothing\nsay_again:{\"a\": 1}", false).expect_code(0);
     assert_eq!((answer.out.as_str(), server.seen().len()), ("{\"a\":1}\n", 2));
-    let told = home.run(&["sessions", "show"]).expect_code(0).out;
-    assert!(told.contains("does not fit the JSON schema") && told.contains("not JSON"), "{told}");
+    let shown = home.run(&["sessions", "show"]).expect_code(0).out;
+    assert!(shown.contains("does not fit the JSON schema") && shown.contains("not JSON"), "{shown}");
     let schema_mismatch = structured(&home, "say:nothing\nsay_again:{\"a\":\"x\"}", false).expect_code(7);
     assert_eq!((schema_mismatch.out.as_str(), server.seen().len()), ("{\"a\":\"x\"}\n", 4), "no third try");
     assert!(schema_mismatch.err.contains("does not fit the schema of --output-schema: /a"), "{}", schema_mismatch.err);

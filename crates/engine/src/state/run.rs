@@ -54,7 +54,7 @@ pub struct Run {
     /// Whether it has asked for one, which it does once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_asked_title: bool,
-    /// Whether the model was told that its answer does not fit the schema, which happens once.
+    /// Whether the model has received that its answer does not fit the schema, which happens once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_schema_mismatch: bool,
     /// Set once its outcome is decided.

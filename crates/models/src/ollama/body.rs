@@ -15,7 +15,7 @@ use crate::wire::{Json, Tool};
 struct Head<'a> {
     model: &'a str,
     stream: bool,
-    /// A conversation that does not fit is to be an error: by default its beginning is dropped and nobody told.
+    /// A conversation that does not fit is to be an error: by default its beginning is dropped without a notice.
     truncate: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     think: Option<Think>,
@@ -108,7 +108,7 @@ fn text_message<'a>(role: &'static str, text: &str) -> WireMessage<'a> {
 fn user<'a>(text: &str, files: &[File]) -> WireMessage<'a> {
     let mut message = text_message("user", text);
     for file in files {
-        let told = match file.shown() {
+        let shown = match file.shown() {
             Shown::Image(image) if IMAGES.contains(&&*image.media_type) => {
                 message.images.push(image.base64());
                 continue;
@@ -119,7 +119,7 @@ fn user<'a>(text: &str, files: &[File]) -> WireMessage<'a> {
         if !message.content.is_empty() {
             message.content.push('\n');
         }
-        message.content.push_str(&told);
+        message.content.push_str(&shown);
     }
     message
 }

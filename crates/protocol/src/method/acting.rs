@@ -195,7 +195,7 @@ pub struct AgentParams {
     /// of its own, as with `stopBefore`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub plan: bool,
-    /// The JSON schema (draft 2020-12, at most 64 KiB) that the answer is to fit. The model is told so, and once more if its
+    /// The JSON schema (draft 2020-12, at most 64 KiB) that the answer is to fit. The model receives it, and once more if its
     /// answer does not fit. Such a message begins a run of its own, as with `stopBefore`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<serde_json::Value>,

@@ -48,25 +48,25 @@ pub(super) fn a_plan_only_reads(evidence: &Evidence<'_>) -> Result<(), Violation
     Invariant::Task.holds(wrong.is_none(), || format!("a plan does more than read: {wrong:?}"))
 }
 
-/// The model is told once at most that its answer does not fit, and a run does not complete with its first answer if that
+/// The model receives once at most that its answer does not fit, and a run does not complete with its first answer if that
 /// does not fit. One that closes its report early is not asked again.
 pub(super) fn a_misfit_is_asked_for_once_more(evidence: &Evidence<'_>) -> Result<(), Violation> {
     let (plan, journal) = (&evidence.outside.plan, evidence.outside.disk.journal());
-    let (mut told, mut closes) = (BTreeSet::new(), BTreeSet::new());
+    let (mut warned, mut closes) = (BTreeSet::new(), BTreeSet::new());
     let mut run = None;
     for event in evidence.events() {
         match event {
             Event::RunStarted(e) => run = Some(e.run),
             Event::Noted(e) if e.note == Note::SchemaMismatch => {
-                let is_first = run.is_some_and(|run| told.insert(run));
+                let is_first = run.is_some_and(|run| warned.insert(run));
                 Invariant::Task.holds(is_first && plan.workload.task.schema, || {
-                    format!("the model of {run:?} is told once more that its answer does not fit")
+                    format!("the model of {run:?} receives once more that its answer does not fit")
                 })?;
             }
             Event::Noted(e) if e.note == Note::Closing => closes.extend(run),
             Event::RunEnded(e) if e.outcome == Outcome::Completed && e.stop_reason.is_none() && e.text.len() == 1 => {
                 let misfit = plan.misfit(&text_of(journal, &e.text[0])?);
-                let is_asked = told.contains(&e.run) || closes.contains(&e.run);
+                let is_asked = warned.contains(&e.run) || closes.contains(&e.run);
                 Invariant::Task.holds(misfit.is_none() || is_asked, || {
                     format!("run {} completed with its first answer, which does not fit", e.run)
                 })?;

@@ -41,7 +41,7 @@ pub struct UndoPlan {
     pub workspace: String,
     /// The paths, each once.
     pub files: Vec<PlannedFile>,
-    /// Paths that the run changed too and that stay as they are, as the user was told: the next undo goes further back.
+    /// Paths that the run changed too and that stay as they are, as the output says: the next undo goes further back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passed: Vec<String>,
 }

@@ -131,7 +131,7 @@ impl Questions<'_> {
             return Ok(None);
         }
         if let Some(page) = &preset.keys_at {
-            say!("A key is to be had at {page}");
+            say!("Get a key at {page}");
         }
         let before = given.key.clone().or(of_variable);
         let default = match (&given.key, &before) {

@@ -240,7 +240,7 @@ impl Screen {
     }
 }
 
-/// What a terminal is told of a row.
+/// What a terminal receives for a row.
 pub(super) fn parts(row: &[Span]) -> impl Iterator<Item = Part<'_>> {
     row.iter().flat_map(|span| {
         let style = span.style.map(Part::Control);

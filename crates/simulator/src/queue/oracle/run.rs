@@ -93,7 +93,7 @@ pub(super) struct CurrentRun {
     schema_mismatch: SchemaMismatch,
 }
 
-/// Whether the model was told that its answer does not fit, which happens once.
+/// Whether the model has received that its answer does not fit, which happens once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SchemaMismatch {
     No,
