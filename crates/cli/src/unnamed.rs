@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use config::{Globals, default_session};
-use engine::{SessionRow, Visibility};
+use engine::{RunId, SessionRow, Visibility};
 use journal::{Read as _, Reader};
 use strsim::osa_distance;
 use views::SessionKey;
@@ -84,15 +84,22 @@ pub(crate) fn fill_in(command: &mut Command, globals: &Globals) -> Option<String
     None
 }
 
-/// The session of this name or title, unless the text may be the id of a run.
+/// The session of this name or title, unless the text is the beginning of the id of a run.
 fn session_in_place_of_run(text: &str, globals: &Globals) -> Option<String> {
+    let reader = Reader::open(&globals.home).ok()?;
     if text.chars().all(|c| c.is_ascii_hexdigit() || c == '-') {
-        return None;
+        let id = text.to_lowercase();
+        let is_run = |run: &RunId| run.to_string().starts_with(&id);
+        let started = reader.runs(None).ok()?.into_iter().map(|row| row.run);
+        let waiting = reader.sessions().ok()?.into_iter().filter(|session| session.queued > 0);
+        let waiting = waiting.filter_map(|session| reader.receipts(session.session).ok()).flatten();
+        if started.chain(waiting.map(|receipt| receipt.run)).any(|run| is_run(&run)) {
+            return None;
+        }
     }
     match SessionKey::parse(Some(text)) {
         Ok(key) => {
             let key = key.to_string();
-            let reader = Reader::open(&globals.home).ok()?;
             reader.session(&key).ok().flatten().map(|row| row.key)
         }
         Err(_) => only_with_title(text, globals),

@@ -54,7 +54,7 @@ fn is_marked(word: &str, least: usize) -> bool {
 }
 
 /// Whether a word of the text certainly is a key.
-pub(super) fn has_key(text: &str) -> bool {
+pub fn has_key(text: &str) -> bool {
     words(text).any(|word| is_marked(word, KEY_CHARS) && word.contains(|c: char| c.is_ascii_digit()))
 }
 

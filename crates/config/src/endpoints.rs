@@ -195,6 +195,11 @@ impl Config {
         self.values.providers.get(provider).is_some_and(|provider| !provider.profiles.is_empty())
     }
 
+    /// Whether the configuration has headers for a provider.
+    pub fn has_headers(&self, provider: &str) -> bool {
+        self.values.providers.get(provider).is_some_and(|provider| !provider.headers.is_empty())
+    }
+
     /// The address of a provider, if it has one.
     pub fn address_of(&self, provider: &str) -> Option<String> {
         self.place(provider).ok().map(|endpoint| endpoint.base_url).filter(|address| !address.is_empty())

@@ -12,6 +12,9 @@ use rustix::fs::OFlags;
 pub(super) const CONFIG_BYTES: u64 = 4 << 20;
 /// Bytes of the file of a project: every key that it may set has room many times. It is read when a run starts.
 pub(super) const PROJECT_BYTES: u64 = 16 << 10;
+/// Folders of a project, one in another, that may have such a file. Each is looked at when a run starts, at the end of a path that
+/// may be long.
+pub(super) const PROJECT_FILES: usize = 32;
 /// Bytes of a key: servers accept no header as long as this.
 pub(super) const KEY_BYTES: u64 = 64 << 10;
 

@@ -56,7 +56,7 @@ use jiff::Zoned;
 use serde::Deserialize;
 
 pub use capacity::size;
-pub use concealed::{address as shown_address, is_address};
+pub use concealed::{address as shown_address, has_key as has_provider_key, is_address};
 pub use declared::NotifyBy;
 pub use effective::{Effective, Setting};
 pub use endpoints::{is_reference, shown_key};

@@ -9,7 +9,7 @@ use toml::Value;
 use tools::{ancestors, project_root, real_folder};
 
 use super::environment::Environment;
-use super::files::{self, PROJECT_BYTES};
+use super::files::{self, PROJECT_BYTES, PROJECT_FILES};
 use super::{Config, FILE, Globals, KeyPath};
 
 /// The folder of a project that holds its file.
@@ -41,13 +41,18 @@ pub(super) fn of_project(workspace: &Path, home: &Path, environment: &Environmen
     if folders.peek().is_none() {
         return vec![];
     }
+    let folders = folders.take(PROJECT_FILES + 1).enumerate();
     let root = project_root(&workspace, user).unwrap_or(&workspace);
     let own = of_user(home, environment);
     let mut left = PROJECT_BYTES;
-    let files = folders.take_while(|folder| folder.starts_with(root)).map(|folder| folder.join(FOLDER).join(FILE));
+    let files = folders.take_while(|(_, folder)| folder.starts_with(root));
+    let files = files.map(|(number, folder)| (number, folder.join(FOLDER).join(FILE)));
     files
-        .filter(|path| !own.iter().any(|own| is_same(own, path)))
-        .filter_map(|path| {
+        .filter(|(_, path)| !own.iter().any(|own| is_same(own, path)))
+        .filter_map(|(number, path)| {
+            if number == PROJECT_FILES {
+                return Some(ProjectFile { path, text: Err(too_many()) });
+            }
             let text = read(root, &path)?.and_then(|text| {
                 left = left.checked_sub(text.len() as u64).ok_or_else(too_long)?;
                 Ok(text)
@@ -55,6 +60,10 @@ pub(super) fn of_project(workspace: &Path, home: &Path, environment: &Environmen
             Some(ProjectFile { path, text })
         })
         .collect()
+}
+
+fn too_many() -> io::Error {
+    io::Error::other(format!("more than {PROJECT_FILES} folders of this project have one"))
 }
 
 fn too_long() -> io::Error {

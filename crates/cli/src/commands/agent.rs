@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::conversation::{Conversation, ConversationArgs};
 use super::follower::{End, Follower};
 use super::given::Wanted;
-use super::message::{MessageArgs, refuse_key};
+use super::message::{MessageArgs, refuse_key, refuse_task};
 use super::paused::PausedRun;
 use super::result::OutputFile;
 use super::sent::Sent;
@@ -85,6 +85,7 @@ pub(crate) async fn run(mut args: AgentArgs, globals: &Globals) -> Result<(), Cl
     set_markdown(args.answers.markdown);
     let text = std::mem::take(&mut args.message).read()?;
     refuse_key(&text, args.key.as_deref())?;
+    refuse_task(&text, args.task.option())?;
     let output = args.output_last.as_deref().map(OutputFile::find).transpose()?;
     let schema = args.task.schema().await?;
     let conversation = Conversation::of(&args.conversation, args.key.as_deref(), globals)?;

@@ -83,6 +83,15 @@ pub(super) fn refuse_key(message: &str, key: Option<&str>) -> Result<(), CliErro
     })
 }
 
+/// Refuses what is asked of a run beside a command, which has none.
+pub(super) fn refuse_task(message: &str, option: Option<&str>) -> Result<(), CliError> {
+    let Some((option, command)) = option.zip(chat_command(message)) else { return Ok(()) };
+    Err(CliError::Usage {
+        what: format!("{option} is for messages, and {} is a command, which starts no run", command.name),
+        hint: format!("send it without {option}"),
+    })
+}
+
 /// Refuses to send a command again whose answer did not come, if a second one would do more.
 pub(super) fn refuse_again(message: &str) -> Result<(), CliError> {
     let Some(command) = chat_command(message).filter(|command| command.is_once) else { return Ok(()) };

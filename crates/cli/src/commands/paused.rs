@@ -20,6 +20,8 @@ pub(super) struct PausedRun {
     cause: PauseCause,
     /// Where it stands, without a full stop.
     place: String,
+    /// Whether it needs a human, and is not paused.
+    is_held: bool,
 }
 
 /// What a program receives of a message that waits behind a paused run.
@@ -53,7 +55,7 @@ impl PausedRun {
             (None, None, PauseCause::Interrupt) => "paused for a message that interrupts it".to_owned(),
             (None, None, PauseCause::User | PauseCause::Breakpoint) => paused_by_hand(run),
         };
-        Ok(Some(Self { run: run.id, key: row.key.clone(), cause: pause.cause, place }))
+        Ok(Some(Self { run: run.id, key: row.key.clone(), cause: pause.cause, place, is_held: false }))
     }
 
     /// The paused run of the session of this key.
@@ -96,10 +98,19 @@ impl PausedRun {
     }
 
     fn sentence(&self) -> String {
+        if self.is_held {
+            return format!("run {} of {} needs a human", self.run, self.key);
+        }
         format!("run {} of {} is paused ({})", self.run, self.key, self.place)
     }
 
     fn ways(&self) -> String {
+        if self.is_held {
+            let Self { run, key, .. } = self;
+            return format!(
+                "`limulus resume {key} --force` repairs and resumes it, `limulus runs abort {run}` ends it"
+            );
+        }
         format!("`limulus runs resume {0}` goes on with it, `limulus runs abort {0}` ends the run", self.run)
     }
 }
@@ -117,17 +128,21 @@ impl Pauses {
         Self { key, named: None }
     }
 
-    /// The paused run of the session, if it was not named since it paused.
+    /// The run of the session that is paused or needs a human, if it was not named since then.
     pub(super) fn news(&mut self, reader: &Reader) -> Result<Option<PausedRun>, CliError> {
-        let row = reader.session(&self.key)?.filter(|row| row.lifecycle == LifecycleKind::Suspended);
-        let Some(row) = row.filter(|row| row.run.is_some()) else {
+        use LifecycleKind::{Error, Suspended};
+        let row = reader.session(&self.key)?.filter(|row| matches!(row.lifecycle, Suspended | Error));
+        let Some((run, row)) = row.and_then(|row| Some((row.run?, row))) else {
             self.named = None;
             return Ok(None);
         };
-        if self.named == row.run {
+        if self.named.replace(run) == Some(run) {
             return Ok(None);
         }
-        self.named = row.run;
+        if row.lifecycle == Error {
+            let (cause, place) = (PauseCause::User, String::new());
+            return Ok(Some(PausedRun { run, key: row.key, cause, place, is_held: true }));
+        }
         PausedRun::of(reader, &row)
     }
 

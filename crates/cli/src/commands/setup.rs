@@ -51,7 +51,7 @@ pub(crate) async fn run(args: SetupArgs, globals: &Globals) -> Result<(), CliErr
     if prompt::is_possible() {
         prompt::leave_on_signals();
     }
-    let given = args.given()?;
+    let given = args.given(&config)?;
     let found = if given.is_some() { vec![] } else { found::look(&config, &globals.environment).await };
     if given.is_none() && found.is_empty() && args.yes {
         return Err(nothing());

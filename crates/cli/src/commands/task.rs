@@ -28,6 +28,16 @@ pub(crate) struct TaskArgs {
 }
 
 impl TaskArgs {
+    /// The first of these options that is there.
+    pub(super) fn option(&self) -> Option<&'static str> {
+        let options = [
+            (!self.stop_before.is_empty(), "--stop-before"),
+            (self.plan, "--plan"),
+            (self.output_schema.is_some(), "--output-schema"),
+        ];
+        options.into_iter().find_map(|(is_there, name)| is_there.then_some(name))
+    }
+
     /// The schema in the file of `--output-schema`, read on a thread that may block, and checked.
     pub(super) async fn schema(&self) -> Result<Option<Value>, CliError> {
         let Some(path) = self.output_schema.clone() else { return Ok(None) };

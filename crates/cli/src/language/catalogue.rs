@@ -11,7 +11,10 @@ use fluent_syntax::ast::{Entry, Expression, InlineExpression, Pattern, PatternEl
 const DEPTH: u32 = 6;
 
 /// What may stand before a text on its line.
-const MARKS: [char; 13] = ['✗', '✓', '!', '·', '…', '■', '↻', '?', '›', '*', '→', '●', '↪'];
+const MARKS: [char; 12] = ['✗', '✓', '!', '·', '…', '■', '↻', '?', '*', '→', '●', '↪'];
+
+/// What stands before a line of others: of a file, a command, a tool.
+const OF_OTHERS: char = '│';
 
 /// What separates the items of a list, in English and in Chinese.
 const SEPARATORS: (&str, &str) = (", ", "、");
@@ -90,7 +93,11 @@ impl Catalogue {
                 let translated = self.translated(rest).filter(|_| is_mark)?;
                 Some(format!("{mark} {translated}"))
             };
-            let translated = marked().or_else(|| self.translated(body));
+            if body.starts_with(OF_OTHERS) {
+                return line.to_owned();
+            }
+            // The whole line first: a general text may fit what stands behind its mark.
+            let translated = self.translated(body).or_else(marked);
             translated.map_or_else(|| line.to_owned(), |translated| format!("{indent}{translated}{blanks}"))
         };
         text.split('\n').map(line).collect::<Vec<_>>().join("\n")

@@ -174,8 +174,8 @@ const TEXTS: &[(&str, &str)] = &[
 const UNITS: [&str; 9] = ["KB", "MB", "KiB", "MiB", "GiB", "ms", "min", "pid", "limulus"];
 
 /// What may stand before a text on its line.
-const BEFORE: [&str; 16] =
-    ["✗ ", "✓ ", "! ", "· ", "… ", "■ ", "↻ ", "? ", "› ", "* ", "→ ", "● ", "↪ ", "limulus: ", "hint: ", "error: "];
+const BEFORE: [&str; 15] =
+    ["✗ ", "✓ ", "! ", "· ", "… ", "■ ", "↻ ", "? ", "* ", "→ ", "● ", "↪ ", "limulus: ", "hint: ", "error: "];
 
 fn crates() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

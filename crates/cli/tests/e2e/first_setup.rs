@@ -233,6 +233,22 @@ fn r50_a_key_that_is_there_goes_to_no_other_address_unless_that_is_said() {
     setup(&old.base_url, &[]).expect_code(0);
     setup(&new.base_url, &flags).expect_code(0);
     assert_eq!(new.seen().len(), 1);
+    // A key that was typed for an address goes there, also where that is the usual one of a provider with another.
+    let home = alone().with("LIMULUS_PROVIDERS__OLLAMA__BASE_URL", &old.base_url);
+    let asked = old.seen().len();
+    home.run(&["setup", "--yes", "--provider", "ollama", "--model", "m", "--url", "http://127.0.0.1:11434"]);
+    assert_eq!(old.seen().len(), asked);
+    // Headers are keys as well.
+    let home = alone().with("LIMULUS_PROVIDERS__CUSTOM__HEADERS__X_TEAM", "sk-team");
+    let home = home.with("LIMULUS_PROVIDERS__CUSTOM__BASE_URL", &old.base_url);
+    let words =
+        ["setup", "--yes", "--provider", "custom", "--model", "m", "--url", &new.base_url, "--key-cmd", "printf x"];
+    let refused = home.run(&words).expect_code(2);
+    assert!(refused.err.contains("the headers of custom belong to another address"), "{refused:?}");
+    let words =
+        ["setup", "--yes", "--provider", "custom", "--model", KEY, "--url", &old.base_url, "--key-cmd", "printf x"];
+    let refused = home.run(&words).expect_code(2);
+    assert!(!home.path().join("config.toml").exists() && !refused.err.contains(KEY), "{refused:?}");
     // So it is with the key of a variable.
     let home = alone().with("GROQ_API_KEY", KEY);
     let refused = home.run(&["setup", "--yes", "--provider", "groq", "--url", &new.base_url]).expect_code(2);

@@ -3,7 +3,7 @@
 use model_server::ModelServer;
 use serde_json::Value;
 
-use crate::support::{Home, pids, until};
+use crate::support::{Home, is_alive, pids, until};
 
 /// A command that holds until the file `go` is there, and a file that is written after it.
 const HOLD_AND_WRITE: &str = "exec: echo $$ >> pids; until test -e go; do sleep 0.02; done\n\
@@ -53,6 +53,48 @@ fn r16_a_stop_at_a_breakpoint_has_the_same_exit_code_whoever_follows() {
         stopped.expect_code(0);
         assert!(home.file("a").exists());
     }
+}
+
+/// R60: whoever sends `/new` may be the next owner of a run whose owner was killed: its command ends before the answer.
+#[test]
+fn r60_a_new_conversation_ends_what_a_killed_owner_left() {
+    let (_server, home) = served();
+    let agent = home.start(&["agent", "--yes", "-m", HOLD_AND_WRITE]);
+    until("a command that holds", || pids(&home.file("pids")).len() == 1);
+    let run = run_of(&home);
+    agent.kill();
+    let new = home.run(&["/new"]).expect_code(0);
+    assert!(new.out.contains("a new conversation begins"), "{new:?}");
+    assert!(!is_alive(pids(&home.file("pids"))[0]), "its command goes on");
+    assert_eq!(home.json(&["runs", "show", &run])["outcome"], "aborted");
+    assert!(!home.run(&["status"]).out.contains("interrupted"));
+}
+
+/// R61: what is asked of a run is refused beside a command, which has none.
+#[test]
+fn r61_a_command_takes_no_option_of_a_run() {
+    let home = Home::new();
+    home.put("s.json", "{}");
+    let schema = home.file("s.json").display().to_string();
+    for words in [&["--plan"][..], &["--stop-before", "edit"], &["--output-schema", &schema]] {
+        for command in ["/undo", "/status", "/new"] {
+            let refused = home.run(&[&["agent"], words, &["-m", command]].concat()).expect_code(2);
+            let expected = format!("{} is for messages, and {command} is a command", words[0]);
+            assert!(refused.err.contains(&expected) && refused.out.is_empty(), "{refused:?}");
+        }
+    }
+}
+
+/// R22: a session may be called like the beginning of a run.
+#[test]
+fn r22_a_session_with_a_name_of_hexadecimal_digits_is_found_by_it() {
+    let home = Home::new();
+    home.run(&["agent", "--session", "face", "-m", "Hi"]).expect_code(0);
+    let run = home.json(&["runs", "show", "--session", "face"])["run"].as_str().expect("an id").to_owned();
+    assert_eq!(home.json(&["runs", "show", "face"])["run"], run.as_str());
+    assert_eq!(home.json(&["runs", "show", &run[..8]])["run"], run.as_str());
+    let unknown = home.run(&["runs", "show", "0bad"]).expect_code(4);
+    assert!(unknown.err.contains("there is no run"), "{unknown:?}");
 }
 
 fn goes_on(run: &str) -> String {

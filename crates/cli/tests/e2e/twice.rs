@@ -567,6 +567,13 @@ const ONCE: &[(&str, &str, &str)] = &[
         "r50_a_command_that_ignores_signals_ends_with_whoever_waits_for_its_key",
         "it ends the owner, which is the command itself",
     ),
+    (
+        "pauses",
+        "r60_a_new_conversation_ends_what_a_killed_owner_left",
+        "the owner that is killed is the command itself",
+    ),
+    ("pauses", "r61_a_command_takes_no_option_of_a_run", "it is refused before an owner is asked"),
+    ("pauses", "r22_a_session_with_a_name_of_hexadecimal_digits_is_found_by_it", "only the journal is read"),
     ("first_setup", "*", "no command of it speaks with an owner, but for a run on a terminal"),
     ("setup", "*", "no command of it speaks with an owner"),
     ("readme", "*", "the pages start, kill and replace owners themselves; each command has its own tests"),

@@ -164,6 +164,16 @@ fn r24_the_files_of_a_project_are_bounded_together_and_only_the_first_mistakes_g
     let expected =
         "/proj/.limulus/config.toml cannot be used: the files of this project have more than 16384 bytes together";
     assert!(refused.starts_with(expected), "{refused}");
+    // So are many empty ones.
+    world.put("proj/.limulus/config.toml", "");
+    world.put("proj/sub/.limulus/config.toml", "");
+    let deep = format!("proj/{}", ["a"; 40].join("/"));
+    for folder in Path::new(&deep).ancestors().take(40) {
+        fs::create_dir_all(world.at(folder.to_str().unwrap()).join(".limulus")).unwrap();
+        fs::write(world.at(folder.to_str().unwrap()).join(".limulus/config.toml"), "").unwrap();
+    }
+    let error = world.within(&world.load(&[]), &deep).unwrap_err().to_string();
+    assert!(error.ends_with("cannot be used: more than 32 folders of this project have one"), "{error}");
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! The flags of `limulus setup`.
 
 use clap::Args;
-use config::{is_address, is_reference, shown_address};
+use config::{Config, is_address, is_reference, shown_address};
 
 use super::choice::{Given, Key};
+use super::questions::is_model;
 use super::select::by_name;
 use crate::error::CliError;
 use crate::prompt;
@@ -48,17 +49,18 @@ const SUCH_AS: &str = "such as: pass show deepseek | limulus setup …";
 
 impl SetupArgs {
     /// What the flags say of a provider; none if they name none.
-    pub(super) fn given(&self) -> Result<Option<Given>, CliError> {
+    pub(super) fn given(&self, config: &Config) -> Result<Option<Given>, CliError> {
         let Some(name) = &self.provider else { return Ok(None) };
         let preset = by_name(name).map_err(|may_be| unknown(name, &may_be))?;
         if let Some(url) = self.url.as_ref().filter(|url| !is_address(url)) {
             let what = format!("`--url {}` is no address", printable(&shown_address(url)));
             return Err(usage(&what, "it begins with http:// or https://, and has no blanks"));
         }
-        let base_url = self.url.clone().filter(|url| Some(url) != preset.base_url.as_ref());
+        let now = config.address_of(&preset.name).or_else(|| preset.base_url.clone());
+        let base_url = self.url.clone().filter(|url| Some(url) != now.as_ref());
         let beginning = format!("{}/", preset.name);
         let model = self.model.as_ref().map(|model| model.strip_prefix(&beginning).unwrap_or(model).to_owned());
-        if model.as_ref().is_some_and(|model| model.is_empty() || model.contains(char::is_whitespace)) {
+        if model.as_ref().is_some_and(|model| !is_model(model)) {
             return Err(usage("`--model` takes the name of one model", "such as --model deepseek-v4-flash"));
         }
         Ok(Some(Given { preset, base_url, key: self.key()?, model, is_retry: false }))

@@ -1,7 +1,7 @@
 //! What is asked of a provider that was not found: its address, its key and its model. Without a dialogue nothing is asked, and what
 //! is missing is an error that names the flags.
 
-use config::{Config, Globals, is_address, is_reference};
+use config::{Config, Globals, has_provider_key, is_address, is_reference};
 
 use super::choice::{Choice, Given, Key};
 use super::dialogue::{ask, unchanged};
@@ -39,6 +39,7 @@ impl Questions<'_> {
             self.check(given)?;
         }
         let base_url = self.address(given)?;
+        self.keep_headers(given, base_url.as_deref())?;
         let key = self.key(given, self.moves(given, base_url.as_deref()))?;
         let choice = Choice { provider, model: String::new(), base_url, key };
         let model = self.model(given, &choice).await?;
@@ -73,6 +74,22 @@ impl Questions<'_> {
         })
     }
 
+    /// Refuses another address for a provider with headers: they may be secrets, and would go there too.
+    fn keep_headers(&self, given: &Given, base_url: Option<&str>) -> Result<(), CliError> {
+        let name = &given.preset.name;
+        let is_same = base_url.is_none_or(|new| self.config.address_of(name).as_deref() == Some(new));
+        if is_same || !self.config.has_headers(name) {
+            return Ok(());
+        }
+        Err(CliError::Usage {
+            what: format!("the headers of {name} belong to another address"),
+            hint: format!(
+                "`limulus config unset providers.{name}.headers` removes them, `limulus config set providers.{name}.base_url ADDRESS` \
+                 keeps them"
+            ),
+        })
+    }
+
     /// Whether a key that is there would go to an address that it was not given for.
     fn moves(&self, given: &Given, base_url: Option<&str>) -> bool {
         let now = self.config.address_of(&given.preset.name);
@@ -103,7 +120,8 @@ impl Questions<'_> {
         if !is_asked || is_fixed {
             return Ok(given.base_url.clone());
         }
-        let default = given.base_url.as_ref().or(preset.base_url.as_ref());
+        let now = self.config.address_of(&preset.name).or_else(|| preset.base_url.clone());
+        let default = given.base_url.as_ref().or(now.as_ref());
         let question = match (&preset.example, default) {
             (Some(example), None) => format!("Its address, such as {example}:"),
             _ => "Its address:".to_owned(),
@@ -112,7 +130,7 @@ impl Questions<'_> {
             let answer = ask(&question, &mark(default.map(String::as_str)))?;
             let address = if answer.is_empty() { default.cloned().unwrap_or_default() } else { answer };
             if is_address(&address) {
-                return Ok(Some(address).filter(|address| Some(address) != preset.base_url.as_ref()));
+                return Ok(Some(address).filter(|address| Some(address) != now.as_ref()));
             }
             say!("An address begins with http:// or https://. Ctrl-C changes nothing.");
         }
@@ -209,8 +227,9 @@ impl Questions<'_> {
     }
 }
 
-fn is_model(name: &str) -> bool {
-    !name.is_empty() && !name.contains(char::is_whitespace)
+/// Whether this can be the name of a model, and is not a key that was given in its place.
+pub(super) fn is_model(name: &str) -> bool {
+    !name.is_empty() && !name.contains(char::is_whitespace) && !has_provider_key(name)
 }
 
 /// What stands behind a question: the answer to an empty line.

@@ -208,7 +208,14 @@ impl Chat<'_> {
         {
             return Ok(String::new());
         }
+        // Whoever asked may be the owner, and its process ends with the answer: until then nothing of the run continues.
+        let service = &self.caller.service;
+        let run = journal.session(&self.key.to_string())?.and_then(|row| row.run);
+        let ending = run.filter(|_| key.is_none()).map(|run| service.hub.wait_for(run));
         self.command(Command::Reset).await?;
+        if let Some(ending) = ending {
+            end::observed(self.caller, ending, &mut None).await?;
+        }
         Ok(format!("a new conversation begins in {}", self.key))
     }
 
