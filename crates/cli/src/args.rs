@@ -104,7 +104,10 @@ pub(crate) enum Command {
 /// Prints the help, or the error of a command line. An error repeats arguments, so it has no colours: all of it is escaped.
 pub(crate) fn refused(mut error: clap::Error, words: &[OsString]) -> ExitCode {
     let exit = error.exit_code();
-    if error.use_stderr() {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        // Nothing of the command line is in the help.
+        output::say_text(&in_language(&error, words).unwrap_or(error).render().to_string());
+    } else if error.use_stderr() {
         suggest(&mut error, words);
         let texts = error.context().filter_map(|(kind, value)| Some((kind, one_line(value)?))).collect::<Vec<_>>();
         for (kind, value) in texts {

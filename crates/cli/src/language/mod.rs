@@ -58,8 +58,13 @@ fn is_chinese(variable: impl Fn(&str) -> Option<String>) -> bool {
         return false;
     }
     let preferred = variable("LANGUAGE").filter(|value| !value.is_empty()).unwrap_or(locale);
-    let first = preferred.split(':').next().unwrap_or_default();
-    first.split(['_', '-', '.', '@']).next() == Some("zh")
+    // The first one that is there.
+    let known = |language: &str| match language.split(['_', '-', '.', '@']).next()?.to_ascii_lowercase().as_str() {
+        "zh" => Some(true),
+        "en" | "c" | "posix" => Some(false),
+        _ => None,
+    };
+    preferred.split(':').find_map(known).unwrap_or(false)
 }
 
 /// A text in the language of this process, line by line.
@@ -90,6 +95,10 @@ mod tests {
             (&[][..], false),
             (&[("LANG", "zh_CN.UTF-8")], true),
             (&[("LANG", "zh")], true),
+            (&[("LANG", "ZH_cn.utf8")], true),
+            (&[("LANG", "zh_CN.UTF-8"), ("LANGUAGE", "fr:zh")], true),
+            (&[("LANG", "zh_CN.UTF-8"), ("LANGUAGE", "fr:en:zh")], false),
+            (&[("LANG", "zh_CN.UTF-8"), ("LANGUAGE", "fr")], false),
             (&[("LANG", "zh-Hans")], true),
             (&[("LANG", "zha_CN.UTF-8")], false),
             (&[("LANG", "en_US.UTF-8")], false),

@@ -292,6 +292,19 @@ fn r61_each_mistake_of_a_first_day_is_answered_in_chinese() {
     }
 }
 
+/// What people, files and commands say stays as it is, also where the program says the same.
+#[test]
+fn r61_the_words_of_others_are_not_translated() {
+    let catalogue = Catalogue::parse(CHINESE);
+    for words in ["nothing is unfinished", "completed", "error: there is no session", "cannot read a: it is a folder"] {
+        let steered = catalogue.lines(&format!("› you, from another terminal: {words}"));
+        assert_eq!(steered, format!("› 你（另一个终端）：{words}"));
+        for line in [format!("  │ {words}"), format!("› {words}")] {
+            assert_eq!(catalogue.lines(&line), line);
+        }
+    }
+}
+
 #[test]
 fn no_message_of_the_catalogue_hides_another_one() {
     let catalogue = Catalogue::parse(CHINESE);

@@ -17,6 +17,11 @@ pub(crate) fn r61_the_help_the_errors_and_the_notes_are_in_the_language_of_the_l
     let help = home.run(&["--help"]).expect_code(0).out;
     assert!(help.contains("用法：limulus") && help.contains("\n工作：\n") && help.contains("显示帮助"), "{help}");
     assert_eq!(home.run(&["help", "undo"]).expect_code(0).out, home.run(&["undo", "--help"]).expect_code(0).out);
+    // The help that stands where a command is missing.
+    for command in ["runs", "sessions", "config", "models"] {
+        let help = home.run(&[command]).expect_code(2).err;
+        assert!(help.contains("用法：limulus") && !help.contains("Commands:"), "{help}");
+    }
     home.run(&["sttaus"])
         .expect_code(2)
         .expect_err("错误：没有子命令“sttaus”")
