@@ -155,7 +155,7 @@ fn multiplexer(is_set: impl Fn(&str) -> bool) -> Multiplexer {
 
 /// Starts the program of the user, under a process that ends it after a while, also if this one has ended.
 fn start(command: &[String], why: Why, session: &str, text: &str) -> std::io::Result<()> {
-    let mut program = Command::new(std::env::current_exe()?);
+    let mut program = Command::new(tools::THIS_PROGRAM);
     // A text that begins so would be taken for an option.
     let argument = if text.starts_with('-') { format!(" {text}") } else { text.to_owned() };
     program.arg(NOTIFICATION).args(command).arg(argument);

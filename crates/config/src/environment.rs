@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use tools::real_folder;
+use tools::{THIS_PROGRAM, real_folder};
 
 use super::error::ConfigError;
 use super::key_command::CommandKeys;
@@ -32,7 +32,7 @@ impl Environment {
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .filter(|(_, value)| !value.is_empty());
         // If the current folder was removed, opening a relative path fails later.
-        let (current, helper) = (std::env::current_dir().unwrap_or_default(), std::env::current_exe().ok());
+        let (current, helper) = (std::env::current_dir().unwrap_or_default(), Some(THIS_PROGRAM.into()));
         Self { variables: variables.collect(), current, helper, ..Self::default() }
     }
 

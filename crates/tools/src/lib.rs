@@ -83,7 +83,7 @@ pub use limits::{SCHEMA_BYTES, STRUCTURED_BYTES};
 pub use masking::{MaskEnd, MaskedText, Secrets};
 pub use orphan::{Orphans, UnrecordedCall, forget_calls, orphans, running_calls, unrecorded_calls};
 pub use output::Outputs;
-pub use paths::real_folder;
+pub use paths::{THIS_PROGRAM, real_folder};
 pub use policy::{Checked, asks_about_executed_files};
 pub use process::{HeldProcess, command_of};
 pub use protection::{adopt_what_commands_leave, hide_from_commands};

@@ -180,6 +180,9 @@ fn place_of(folder: &OwnedFd) -> io::Result<PathBuf> {
     fs::read_link(format!("/proc/self/fd/{}", folder.as_raw_fd()))
 }
 
+/// The path of this program for a process that it starts, also if another version has taken its place on disk.
+pub const THIS_PROGRAM: &str = "/proc/self/exe";
+
 /// The real path of a folder: without links, `.` and `..`; the path itself if there is no such folder.
 pub fn real_folder(path: &Path) -> PathBuf {
     let real = hold(path).and_then(|folder| place_of(&folder)).or_else(|_| path.canonicalize());

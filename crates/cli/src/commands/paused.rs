@@ -11,17 +11,26 @@ use crate::output;
 use crate::render::call_in_words;
 use crate::show::json_line;
 
-/// The paused run of a session.
+/// The run of a session that is paused or needs a human.
 #[derive(Debug, Clone)]
 pub(super) struct PausedRun {
     pub(super) run: RunId,
     /// The key of its session.
     pub(super) key: String,
-    cause: PauseCause,
-    /// Where it stands, without a full stop.
-    place: String,
-    /// Whether it needs a human, and is not paused.
-    is_held: bool,
+    stands: Stands,
+}
+
+/// Why a run does not go on.
+#[derive(Debug, Clone)]
+enum Stands {
+    /// It is paused.
+    Paused {
+        cause: PauseCause,
+        /// Where it stands, without a full stop.
+        place: String,
+    },
+    /// It needs a human.
+    Held,
 }
 
 /// What a program receives of a message that waits behind a paused run.
@@ -55,7 +64,7 @@ impl PausedRun {
             (None, None, PauseCause::Interrupt) => "paused for a message that interrupts it".to_owned(),
             (None, None, PauseCause::User | PauseCause::Breakpoint) => paused_by_hand(run),
         };
-        Ok(Some(Self { run: run.id, key: row.key.clone(), cause: pause.cause, place, is_held: false }))
+        Ok(Some(Self { run: run.id, key: row.key.clone(), stands: Stands::Paused { cause: pause.cause, place } }))
     }
 
     /// The paused run of the session of this key.
@@ -65,12 +74,16 @@ impl PausedRun {
 
     /// Whether a breakpoint has stopped it.
     pub(super) fn is_at_breakpoint(&self) -> bool {
-        self.cause == PauseCause::Breakpoint
+        matches!(self.stands, Stands::Paused { cause: PauseCause::Breakpoint, .. })
     }
 
     /// The error with exit code 6 of a command that followed the run: nobody here resumes it.
     pub(super) fn stopped(&self) -> CliError {
-        CliError::Failed { exit: Exit::Paused, what: self.place.clone(), hint: self.ways() }
+        let what = match &self.stands {
+            Stands::Paused { place, .. } => place.clone(),
+            Stands::Held => self.sentence(),
+        };
+        CliError::Failed { exit: Exit::Paused, what, hint: self.ways() }
     }
 
     /// The error of a command that could only resume it if it were not paused.
@@ -98,20 +111,23 @@ impl PausedRun {
     }
 
     fn sentence(&self) -> String {
-        if self.is_held {
-            return format!("run {} of {} needs a human", self.run, self.key);
+        let Self { run, key, .. } = self;
+        match &self.stands {
+            Stands::Paused { place, .. } => format!("run {run} of {key} is paused ({place})"),
+            Stands::Held => format!("run {run} of {key} needs a human"),
         }
-        format!("run {} of {} is paused ({})", self.run, self.key, self.place)
     }
 
     fn ways(&self) -> String {
-        if self.is_held {
-            let Self { run, key, .. } = self;
-            return format!(
-                "`limulus resume {key} --force` repairs and resumes it, `limulus runs abort {run}` ends it"
-            );
+        let Self { run, key, .. } = self;
+        match self.stands {
+            Stands::Paused { .. } => {
+                format!("`limulus runs resume {run}` goes on with it, `limulus runs abort {run}` ends the run")
+            }
+            Stands::Held => {
+                format!("`limulus resume {key} --force` repairs and resumes it, `limulus runs abort {run}` ends it")
+            }
         }
-        format!("`limulus runs resume {0}` goes on with it, `limulus runs abort {0}` ends the run", self.run)
     }
 }
 
@@ -140,8 +156,7 @@ impl Pauses {
             return Ok(None);
         }
         if row.lifecycle == Error {
-            let (cause, place) = (PauseCause::User, String::new());
-            return Ok(Some(PausedRun { run, key: row.key, cause, place, is_held: true }));
+            return Ok(Some(PausedRun { run, key: row.key, stands: Stands::Held }));
         }
         PausedRun::of(reader, &row)
     }

@@ -238,6 +238,10 @@ fn r50_a_key_that_is_there_goes_to_no_other_address_unless_that_is_said() {
     let asked = old.seen().len();
     home.run(&["setup", "--yes", "--provider", "ollama", "--model", "m", "--url", "http://127.0.0.1:11434"]);
     assert_eq!(old.seen().len(), asked);
+    // The key of a variable goes to the first address of a provider that has no usual one.
+    let home = alone().with("AZURE_OPENAI_API_KEY", KEY);
+    let words = ["setup", "--yes", "--provider", "azure", "--model", "m", "--url", &new.base_url];
+    home.run(&words).expect_code(0);
     // Headers are keys as well.
     let home = alone().with("LIMULUS_PROVIDERS__CUSTOM__HEADERS__X_TEAM", "sk-team");
     let home = home.with("LIMULUS_PROVIDERS__CUSTOM__BASE_URL", &old.base_url);
@@ -253,7 +257,7 @@ fn r50_a_key_that_is_there_goes_to_no_other_address_unless_that_is_said() {
     let home = alone().with("GROQ_API_KEY", KEY);
     let refused = home.run(&["setup", "--yes", "--provider", "groq", "--url", &new.base_url]).expect_code(2);
     assert!(refused.err.contains("belongs to another address"), "{refused:?}");
-    assert_eq!(new.seen().len(), 1);
+    assert_eq!(new.seen().len(), 2, "only what was named");
 }
 
 #[test]

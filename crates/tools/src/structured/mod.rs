@@ -24,12 +24,10 @@ use crate::limits::{
     SCHEMA_BYTES, SCHEMA_CHECK_JOB_BYTES, SCHEMA_CHECK_MS, SCHEMA_CHECKS, SCHEMA_CPU_S, SCHEMA_HEAP_BYTES,
     SCHEMA_VERDICT_BYTES, STRUCTURED_BYTES,
 };
+use crate::paths::THIS_PROGRAM;
 
 /// The word of the hidden subcommand that is [`schema_check_main`].
 pub const SCHEMA_CHECK: &str = "schema-check";
-
-/// This program, also if another version has taken its place on disk.
-const THIS_PROGRAM: &str = "/proc/self/exe";
 
 /// Checks that are made at once, in this process.
 static CHECKS: Semaphore = Semaphore::const_new(SCHEMA_CHECKS);

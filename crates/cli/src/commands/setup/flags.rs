@@ -4,7 +4,7 @@ use clap::Args;
 use config::{Config, is_address, is_reference, shown_address};
 
 use super::choice::{Given, Key};
-use super::questions::is_model;
+use super::questions::{address_now, is_model};
 use super::select::by_name;
 use crate::error::CliError;
 use crate::prompt;
@@ -56,7 +56,7 @@ impl SetupArgs {
             let what = format!("`--url {}` is no address", printable(&shown_address(url)));
             return Err(usage(&what, "it begins with http:// or https://, and has no blanks"));
         }
-        let now = config.address_of(&preset.name).or_else(|| preset.base_url.clone());
+        let now = address_now(config, preset);
         let base_url = self.url.clone().filter(|url| Some(url) != now.as_ref());
         let beginning = format!("{}/", preset.name);
         let model = self.model.as_ref().map(|model| model.strip_prefix(&beginning).unwrap_or(model).to_owned());

@@ -2,6 +2,7 @@
 //! is missing is an error that names the flags.
 
 use config::{Config, Globals, has_provider_key, is_address, is_reference};
+use models::ProviderPreset;
 
 use super::choice::{Choice, Given, Key};
 use super::dialogue::{ask, unchanged};
@@ -77,8 +78,7 @@ impl Questions<'_> {
     /// Refuses another address for a provider with headers: they may be secrets, and would go there too.
     fn keep_headers(&self, given: &Given, base_url: Option<&str>) -> Result<(), CliError> {
         let name = &given.preset.name;
-        let is_same = base_url.is_none_or(|new| self.config.address_of(name).as_deref() == Some(new));
-        if is_same || !self.config.has_headers(name) {
+        if !self.is_elsewhere(given, base_url) || !self.config.has_headers(name) {
             return Ok(());
         }
         Err(CliError::Usage {
@@ -92,10 +92,14 @@ impl Questions<'_> {
 
     /// Whether a key that is there would go to an address that it was not given for.
     fn moves(&self, given: &Given, base_url: Option<&str>) -> bool {
-        let now = self.config.address_of(&given.preset.name);
-        let has_key = given.preset.key.as_deref().is_some_and(|variable| self.is_set(variable))
-            || self.config.has_profiles(&given.preset.name);
-        has_key && base_url.is_some_and(|new| now.as_deref() != Some(new))
+        let is_set = given.preset.key.as_deref().is_some_and(|variable| self.is_set(variable));
+        self.is_elsewhere(given, base_url) && (is_set || self.config.has_profiles(&given.preset.name))
+    }
+
+    /// Whether this is another address than the one that the provider has.
+    fn is_elsewhere(&self, given: &Given, base_url: Option<&str>) -> bool {
+        let now = address_now(self.config, given.preset);
+        now.zip(base_url).is_some_and(|(now, new)| now != new)
     }
 
     fn is_configured(&self, given: &Given) -> bool {
@@ -120,7 +124,7 @@ impl Questions<'_> {
         if !is_asked || is_fixed {
             return Ok(given.base_url.clone());
         }
-        let now = self.config.address_of(&preset.name).or_else(|| preset.base_url.clone());
+        let now = address_now(self.config, preset);
         let default = given.base_url.as_ref().or(now.as_ref());
         let question = match (&preset.example, default) {
             (Some(example), None) => format!("Its address, such as {example}:"),
@@ -225,6 +229,11 @@ impl Questions<'_> {
             say!("The name of a model of {}, as it calls it.", printable(&given.preset.title));
         }
     }
+}
+
+/// The address of a provider as it is configured, else its usual one.
+pub(super) fn address_now(config: &Config, preset: &ProviderPreset) -> Option<String> {
+    config.address_of(&preset.name).or_else(|| preset.base_url.clone())
 }
 
 /// Whether this can be the name of a model, and is not a key that was given in its place.
