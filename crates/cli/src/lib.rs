@@ -72,10 +72,9 @@ pub fn main() -> ExitCode {
         Err(error) => return args::refused(error, &words),
     };
     output::set_color(cli.color);
-    let style = match &cli.command {
-        Command::Agent(args) if args.writer.json => ErrorStyle::Json,
-        _ => ErrorStyle::Text,
-    };
+    // Every command with `--json` means by it that a program reads what it prints.
+    let is_json = words.iter().take_while(|word| *word != "--").any(|word| word == "--json");
+    let style = if is_json { ErrorStyle::Json } else { ErrorStyle::Text };
     match run(cli.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error, style),

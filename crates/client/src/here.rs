@@ -54,6 +54,13 @@ impl Here {
         *self.handing_over.borrow()
     }
 
+    /// Starts the runs that this owner holds, if it has not left.
+    pub(crate) fn start_runs(&self) {
+        if let Some(service) = self.service.upgrade() {
+            service.runtime().start_runs();
+        }
+    }
+
     /// A new connection to this owner, after it dropped the last one because this client read too slowly.
     pub(crate) async fn attach(&self, can_approve: bool) -> Result<OwnerClient, ClientError> {
         let stream = self.service.upgrade().ok_or(ClientError::Gone)?.attach();

@@ -63,6 +63,9 @@ pub struct Opening<'a> {
     pub wait: bool,
     /// Whether this terminal can answer approval requests.
     pub can_approve: bool,
+    /// Whether this process, if it owns the home, starts and continues no run until it is asked to: it changes something
+    /// and leaves.
+    pub holds_runs: bool,
     /// Is called while the home is opened.
     pub notify: &'a dyn Fn(OpeningNotice<'_>),
 }
@@ -147,6 +150,7 @@ impl Opening<'_> {
             resolver: Box::new(ConfigResolver::new(config, logins, notes_in.clone())),
             idle: IdlePolicy::default(),
             tenure: Tenure::Command { drain },
+            holds_runs: self.holds_runs,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             notes: notes_in.clone(),
         };

@@ -82,10 +82,25 @@ impl<'a> Subscriber<'a> {
         self.owner_client.here.as_ref().is_some_and(|here| !here.is_handing_over())
     }
 
-    /// The home, if this process owns it because another owner was gone.
-    pub fn taken_over(&self) -> Option<&'a Path> {
-        let opening = self.opening.as_ref().filter(|_| self.took_over && self.is_owner())?;
+    /// From now on runs start and continue where this process owns the home.
+    pub fn start_runs(&mut self) {
+        if let Some(opening) = &mut self.opening {
+            opening.holds_runs = false;
+        }
+        if let Some(here) = &self.owner_client.here {
+            here.start_runs();
+        }
+    }
+
+    /// The home, if this process owns it and keeps it.
+    pub fn owned(&self) -> Option<&'a Path> {
+        let opening = self.opening.as_ref().filter(|_| self.is_owner())?;
         Some(&opening.globals.home)
+    }
+
+    /// Whether this process owns the home because another owner was gone.
+    pub fn has_taken_over(&self) -> bool {
+        self.took_over && self.is_owner()
     }
 
     /// Whether a request that failed with this error may succeed on a new connection: to the next owner, or to this process'

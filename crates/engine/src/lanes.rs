@@ -85,6 +85,8 @@ pub enum Bound {
 #[derive(Debug, Clone, Default)]
 pub struct Lanes {
     bounds: LaneBounds,
+    /// Whether no run starts.
+    closed: bool,
     inside: BTreeMap<RunId, LaneRequest>,
     /// How many run, by lane, and by agent in it.
     taken: BTreeMap<Lane, usize>,
@@ -136,13 +138,29 @@ impl Lanes {
         Self { bounds, ..Self::default() }
     }
 
+    /// Creates lanes in which no run starts until they are opened.
+    pub fn closed() -> Self {
+        Self { closed: true, ..Self::default() }
+    }
+
+    /// Returns the runs that start, in order.
+    pub fn open(&mut self) -> Vec<RunId> {
+        self.closed = false;
+        self.fill_all()
+    }
+
+    /// Whether no run starts.
+    pub fn are_closed(&self) -> bool {
+        self.closed
+    }
+
     /// Applies new limits from the next run on: running ones stay. Returns the runs that start because of it, in order.
     pub fn set_bounds(&mut self, bounds: LaneBounds) -> Vec<RunId> {
         if bounds == self.bounds {
             return vec![];
         }
         self.bounds = bounds;
-        Lane::ALL.into_iter().flat_map(|lane| self.fill(lane)).collect()
+        self.fill_all()
     }
 
     /// Requests a slot. A run that has one, or waits for one, keeps it.
@@ -248,7 +266,7 @@ impl Lanes {
     }
 
     fn has_space(&self, lane: Lane) -> bool {
-        self.taken.get(&lane).copied().unwrap_or_default() < self.bounds.of(lane)
+        !self.closed && self.taken.get(&lane).copied().unwrap_or_default() < self.bounds.of(lane)
     }
 
     fn has_space_of(&self, request: &LaneRequest) -> bool {
@@ -293,6 +311,10 @@ impl Lanes {
         let key = self.keys.remove(&run)?;
         self.waiting.remove(&key);
         Some(key.0)
+    }
+
+    fn fill_all(&mut self) -> Vec<RunId> {
+        Lane::ALL.into_iter().flat_map(|lane| self.fill(lane)).collect()
     }
 
     /// Starts waiting runs as long as there is space.

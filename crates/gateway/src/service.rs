@@ -55,6 +55,8 @@ pub struct ServiceOptions {
     /// When the actors of idle sessions are stopped.
     pub idle: IdlePolicy,
     pub tenure: Tenure,
+    /// Whether no run starts or continues until that is asked of the runtime.
+    pub holds_runs: bool,
     pub version: String,
     /// Notes for the user of the owner, one line each.
     pub notes: mpsc::Sender<String>,
@@ -129,6 +131,7 @@ impl Service {
                 waits: Some(waits),
                 approver: Some(Box::new(Arc::clone(&approvals))),
                 idle: options.idle,
+                holds_runs: options.holds_runs,
             },
         );
         let lines = Lines::new(Arc::<dyn Journal>::clone(runtime.journal()));

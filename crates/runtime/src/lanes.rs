@@ -51,7 +51,6 @@ pub(crate) struct LaneHandle {
     update: Option<mpsc::UnboundedSender<LaneUpdate>>,
 }
 
-#[derive(Default)]
 struct Inside {
     lanes: Lanes,
     /// Notifies each waiting run that it may start.
@@ -78,8 +77,17 @@ impl fmt::Debug for LaneTicket {
 pub(crate) type LaneAdmission = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl LaneHandle {
-    pub(crate) fn new(update: Option<mpsc::UnboundedSender<LaneUpdate>>) -> Self {
-        Self { inside: Mutex::default(), update }
+    /// If they are closed, no run starts until they are opened.
+    pub(crate) fn new(update: Option<mpsc::UnboundedSender<LaneUpdate>>, closed: bool) -> Self {
+        let lanes = if closed { Lanes::closed() } else { Lanes::default() };
+        Self { inside: Mutex::new(Inside { lanes, waiting: BTreeMap::new() }), update }
+    }
+
+    /// Runs start from now on.
+    pub(crate) fn open(&self) {
+        let mut inside = self.lock();
+        let entered = inside.lanes.open();
+        inside.admit(&entered);
     }
 
     /// Frees the slot of a run for the next one.
@@ -166,11 +174,15 @@ impl LaneTicket {
     /// Waits until it has a slot, and keeps it.
     pub(crate) async fn admitted(mut self) {
         if let Some(mut entered) = self.entered.take() {
-            self.notify_wait();
+            // A run that is held waits for no slot.
+            let is_held = self.shared.lanes.lock().lanes.are_closed();
+            if !is_held {
+                self.notify_wait();
+            }
             let admitted = tokio::select! {
                 biased;
                 admitted = &mut entered => admitted,
-                () = tokio::time::sleep(LONG_WAIT) => {
+                () = tokio::time::sleep(LONG_WAIT), if !is_held => {
                     self.notify_wait();
                     entered.await
                 }
@@ -179,8 +191,10 @@ impl LaneTicket {
                 // Its request was withdrawn, and whoever withdrew it ends this wait as well.
                 return std::future::pending().await;
             }
-            let (request, since, at) = (self.request.clone(), self.since, self.shared.clock.now());
-            self.shared.lanes.notify(LaneUpdate::Entered { request, since, at });
+            if !is_held {
+                let (request, since, at) = (self.request.clone(), self.since, self.shared.clock.now());
+                self.shared.lanes.notify(LaneUpdate::Entered { request, since, at });
+            }
         }
         self.is_admitted = true;
     }

@@ -89,6 +89,7 @@ pub fn options(resolver: impl Resolver + 'static, pace: Duration) -> (Options, m
         waits: None,
         approver: None,
         idle: IdlePolicy::default(),
+        holds_runs: false,
     };
     (options, events)
 }

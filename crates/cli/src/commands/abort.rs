@@ -37,10 +37,12 @@ pub(crate) async fn run(args: AbortArgs, globals: &Globals) -> Result<(), CliErr
         let reader = Reader::open(&globals.home)?;
         lookup::run_to_end(&reader, &args.choice.into())?
     };
-    let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
+    let mut follower = Follower::open_to_change(globals, config, &args.writer).await?;
     let aborted = match abort(&mut follower, (&key, lifecycle), run, args.clear).await {
-        // What waited behind the run may have started.
-        Ok(()) => follower.finish(Some(&key)).await,
+        Ok(()) => match follower.finish(Some(&key)).await {
+            Ok(()) => follower.say_what_waits(&key),
+            error => error,
+        },
         error => error,
     };
     let closed = follower.close(End::of(&aborted)).await;

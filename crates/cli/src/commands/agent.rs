@@ -10,6 +10,7 @@ use config::{Globals, Resolved, Subject, today};
 use engine::tables::limits::MESSAGE_BYTES;
 use engine::tables::routing::OnlyIf;
 use engine::{Candidate, Outcome, Overrides, QueueMode, ReceiptState, RunId, StopReason, Usage};
+use gateway::methods::chat_command;
 use journal::{Read as _, Reader};
 use protocol::event::RunEnd;
 use protocol::method::{AgentAnswer, AgentParams, Attachment};
@@ -24,7 +25,7 @@ use super::paused::PausedRun;
 use super::result::OutputFile;
 use super::sent::Sent;
 use super::task::TaskArgs;
-use super::{interrupted, summary};
+use super::{interrupted, resume, summary};
 use crate::args::{AnswerArgs, WriterArgs};
 use crate::deprecation;
 use crate::error::{CliError, Exit};
@@ -117,7 +118,7 @@ pub(crate) async fn run(mut args: AgentArgs, globals: &Globals) -> Result<(), Cl
         ..asked_of_run(overrides)
     };
     let before = interrupted::of(globals, &params.session_key);
-    let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
+    let mut follower = Follower::open_for_message(globals, config, &args.writer, &params.message).await?;
     if args.verbose {
         follower.screen.show_detail();
     }
@@ -144,15 +145,25 @@ pub(crate) async fn run(mut args: AgentArgs, globals: &Globals) -> Result<(), Cl
     if let Ok(Ending::Run(run, end)) = &ended {
         summary::say(&mut follower, (*run, end.outcome), &conversation, globals).await;
     }
-    let exit = match &ended {
-        Ok(ended) => {
-            let wanted = Wanted { output, schema, as_json: args.writer.json };
-            wanted.give(&mut follower, &params.session_key, ended).await
-        }
-        Err(error) => Err(error.clone()),
-    };
+    let wanted = Wanted { output, schema, as_json: args.writer.json };
+    let exit = give(&mut follower, (&params, wanted), &ended, globals).await;
     let closed = follower.close(End::of(&ended)).await;
     exit.and(closed)
+}
+
+/// Gives the user what came of the message. No other process executes a run that `/resume` has resumed here.
+async fn give(
+    follower: &mut Follower<'_>,
+    (params, wanted): (&AgentParams, Wanted),
+    ended: &Result<Ending, CliError>,
+    globals: &Globals,
+) -> Result<(), CliError> {
+    let (ended, key) = (ended.as_ref().map_err(Clone::clone)?, &params.session_key);
+    wanted.give(follower, key, ended).await?;
+    if follower.is_owner() && chat_command(&params.message).is_some_and(|command| command.resumes) {
+        resume::follow_one(follower, &Reader::open(&globals.home)?, key).await?;
+    }
+    Ok(())
 }
 
 /// What the command line asks of the run. Its workspace is not known yet.

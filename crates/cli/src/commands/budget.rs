@@ -130,7 +130,7 @@ pub(crate) async fn write(args: BudgetArgs, globals: &Globals) -> Result<(), Cli
     };
     let params = args.params()?;
     let config = Arc::new(deprecation::load(globals, args.writer.flags())?);
-    let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
+    let mut follower = Follower::open_to_change(globals, config, &args.writer).await?;
     let set = set(&mut follower, &args, params, globals).await;
     let closed = follower.close(End::of(&set)).await;
     set.and(closed)

@@ -30,7 +30,7 @@ pub(crate) async fn run(args: EndArgs, globals: &Globals) -> Result<(), CliError
     // Do not create a session only to end it.
     let reader = Reader::open(&globals.home)?;
     let row = lookup::session(&reader, Some(args.name.key()))?;
-    let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
+    let mut follower = Follower::open_to_change(globals, config, &args.writer).await?;
     let ended = end(&mut follower, &reader, &row.key).await;
     let closed = follower.close(End::of(&ended)).await;
     ended.and(closed)

@@ -8,6 +8,7 @@ use std::time::Duration;
 use client::{Arrival, Opening, OwnerClient, Reopened, Subscriber, is_gone};
 use config::{Config, Globals};
 use engine::{MessageId, RunId};
+use gateway::methods::chat_command;
 use journal::{Read as _, Reader};
 use protocol::event::{Stream, ToolLine};
 use protocol::method::{
@@ -19,6 +20,7 @@ use runtime::NOBODY_TO_ASK;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
+use views::count;
 
 use super::asking::Asking;
 use super::explaining::Explaining;
@@ -94,10 +96,41 @@ impl<'a> Follower<'a> {
         args: &WriterArgs,
         sessions: usize,
     ) -> Result<Self, CliError> {
+        Self::open_as(globals, config, args, (sessions, false)).await
+    }
+
+    /// The same for a command that changes something of one session and leaves: as the owner it starts and continues no run,
+    /// whose request would be paid for without an answer, unless [`finish`](Self::finish) has it do so.
+    pub(crate) async fn open_to_change(
+        globals: &'a Globals,
+        config: Arc<Config>,
+        args: &WriterArgs,
+    ) -> Result<Self, CliError> {
+        Self::open_as(globals, config, args, (1, true)).await
+    }
+
+    /// The same for a message that this command follows. One that is a command and asks no model only changes something.
+    pub(crate) async fn open_for_message(
+        globals: &'a Globals,
+        config: Arc<Config>,
+        args: &WriterArgs,
+        message: &str,
+    ) -> Result<Self, CliError> {
+        let holds_runs = chat_command(message).is_some_and(|command| !command.asks_model);
+        Self::open_as(globals, config, args, (1, holds_runs)).await
+    }
+
+    async fn open_as(
+        globals: &'a Globals,
+        config: Arc<Config>,
+        args: &WriterArgs,
+        (sessions, holds_runs): (usize, bool),
+    ) -> Result<Self, CliError> {
         config.check_workspace()?;
         let notifier = Notifier::of(&config, args.json);
         let (is_verbose, is_raw) = (config.is_verbose(), config.is_markdown_raw());
-        let opening = Opening { globals, config, wait: args.wait, can_approve: can_approve(), notify: &say_notice };
+        let opening =
+            Opening { globals, config, wait: args.wait, can_approve: can_approve(), holds_runs, notify: &say_notice };
         let signals = Signals::new()?;
         let subscriber = Subscriber::open(opening).await?;
         let mut screen = Screen::new(Style::of_stdout(args.json, sessions), sessions);
@@ -143,6 +176,11 @@ impl<'a> Follower<'a> {
     /// Whether this process owns the home and keeps it.
     pub(crate) fn is_owner(&self) -> bool {
         self.subscriber.is_owner()
+    }
+
+    /// Runs start and continue here, if this process owns the home.
+    pub(crate) fn start_runs(&mut self) {
+        self.subscriber.start_runs();
     }
 
     /// Whether a request that failed with this error may succeed on a new connection: to the next owner, or to this process'
@@ -306,7 +344,16 @@ impl<'a> Follower<'a> {
     /// If this process has taken the home over, follows this session until nothing of it is unfinished: its run was
     /// resumed here by the request, and no other process executes it. How the run ends is no failure of the command.
     pub(crate) async fn finish(&mut self, key: Option<&str>) -> Result<(), CliError> {
-        let Some((home, key)) = self.subscriber.taken_over().zip(key) else { return Ok(()) };
+        match key.filter(|_| self.subscriber.has_taken_over()) {
+            Some(key) => self.continue_session(key).await,
+            None => Ok(()),
+        }
+    }
+
+    /// If this process owns the home, follows this session until nothing of it is unfinished. How its runs end is no failure
+    /// of the command.
+    pub(crate) async fn continue_session(&mut self, key: &str) -> Result<(), CliError> {
+        let Some(home) = self.subscriber.owned() else { return Ok(()) };
         let reader = Reader::open(home)?;
         if !reader.session(key)?.is_some_and(|row| row.unfinished) {
             return Ok(());
@@ -324,6 +371,17 @@ impl<'a> Follower<'a> {
             }
             Ok(()) => Ok(()),
         }
+    }
+
+    /// Says which messages of this session wait for an owner that answers them, if this one leaves.
+    pub(crate) fn say_what_waits(&mut self, key: &str) -> Result<(), CliError> {
+        let Some(home) = self.subscriber.owned() else { return Ok(()) };
+        let waiting = Reader::open(home)?.session(key)?.map_or(0, |row| row.queued as usize);
+        if waiting > 0 {
+            let waiting = count(waiting, "message");
+            self.screen.say(&format!("waiting: {waiting}; `limulus resume {key}` or `limulus serve` goes on with it"));
+        }
+        Ok(())
     }
 
     /// Disconnects. If this process is the owner, it shuts down in order, so that others can continue.
@@ -510,7 +568,7 @@ pub(crate) async fn change<T: Changed>(
     call: impl AsyncFn(&Client) -> Result<T, ClientError>,
 ) -> Result<T, CliError> {
     let config = Arc::new(deprecation::load(globals, writer.flags())?);
-    let mut follower = Follower::open(globals, config, writer, 1).await?;
+    let mut follower = Follower::open_to_change(globals, config, writer).await?;
     let answer = loop {
         match call(follower.client()).await {
             Ok(answer) => break Ok(answer),

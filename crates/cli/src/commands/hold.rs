@@ -109,7 +109,8 @@ pub(crate) async fn run_resume(args: ResumeArgs, globals: &Globals) -> Result<()
     let config = Arc::new(deprecation::load(globals, args.writer.flags())?);
     let reader = Reader::open(&globals.home)?;
     let found = lookup::run(&reader, &args.choice.into())?;
-    let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
+    // Nothing starts before the run that is to end has ended.
+    let mut follower = Follower::open_to_change(globals, config, &args.writer).await?;
     let resumed = if args.drop {
         drop_run(&mut follower, &found).await
     } else {
@@ -127,7 +128,7 @@ async fn drop_run(follower: &mut Follower<'_>, found: &FoundRun) -> Result<(), C
     let run = found.run;
     until_ended(follower, &found.session.key, run, async |client| ask(client, run, true).await.map(drop)).await?;
     follower.screen.say(&format!("run {run} ended as interrupted; the text so far is kept"));
-    follower.finish(Some(&found.session.key)).await
+    follower.continue_session(&found.session.key).await
 }
 
 /// Resumes the run. If this process is the owner, it follows the run to its end, because no other process executes it.

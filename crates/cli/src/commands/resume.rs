@@ -152,6 +152,7 @@ async fn resume(
     mut params: ResumeParams,
     begin: Begin,
 ) -> Result<(), CliError> {
+    follower.start_runs();
     let paused = paused(reader, params.session_key.as_deref())?;
     if rows.is_empty() {
         return rest(follower, &paused);

@@ -9,6 +9,7 @@ use config::{Globals, Subject, today};
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::routing::OnlyIf;
 use engine::{Interrupt, MessageId, ModeSource, QueueMode, ReceiptRow, ReceiptState, RunId, Timestamp};
+use gateway::methods::chat_command;
 use journal::{Read as _, Reader};
 use protocol::method::{Agent, AgentAnswer, AgentParams, RunParams};
 use serde::Serialize;
@@ -173,8 +174,15 @@ pub(crate) async fn run(args: SendArgs, globals: &Globals) -> Result<(), CliErro
         attachments: vec![],
         ..AgentParams::default()
     };
-    let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
+    let command = chat_command(&params.message);
+    let mut follower = match command {
+        Some(_) => Follower::open_for_message(globals, config, &args.writer, &params.message).await?,
+        None => Follower::open_to_change(globals, config, &args.writer).await?,
+    };
     let sent = match send(&mut follower, &params).await {
+        Ok(sent) if command.is_some_and(|command| command.resumes) => {
+            follower.continue_session(&params.session_key).await.map(|()| sent)
+        }
         Ok(sent) => follower.finish(Some(&params.session_key)).await.map(|()| sent),
         error => error,
     };

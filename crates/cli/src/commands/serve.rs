@@ -148,6 +148,7 @@ fn start(
         resolver: Box::new(ConfigResolver::new(config, logins, notes_in.clone())),
         idle: IdlePolicy::default(),
         tenure: Tenure::Service,
+        holds_runs: false,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         notes: notes_in,
     };

@@ -75,3 +75,78 @@ fn r34_an_abort_that_clears_works_without_an_owner() {
     let runs = home.json(&["runs", "list"]);
     assert_eq!((runs.as_array().map(Vec::len), &runs[0]["outcome"]), (Some(1), &"aborted".into()), "{runs}");
 }
+
+/// R15: a command that changes something and leaves sends no request as the owner: nobody would wait for its answer, and the
+/// next owner would pay for it again.
+#[test]
+fn r15_a_command_that_leaves_sends_no_request() {
+    let commands: [&[&str]; 11] = [
+        &["runs", "abort"],
+        &["/stop"],
+        &["/new"],
+        &["/queue collect"],
+        &["send", "/stop"],
+        &["send", "tokens=1 And more"],
+        &["queue", "mode", "main", "collect"],
+        &["runs", "break", "--on", "error"],
+        &["runs", "pause"],
+        &["budget", "set", "--tokens", "1000000"],
+        &["sessions", "rename", "main", "A tide"],
+    ];
+    for command in commands {
+        let server = ModelServer::start().unwrap();
+        let home = Home::new().served_by(&server);
+        let agent = home.start(&["agent", "-m", "tokens=1 hang=1"]);
+        until("a request without an answer", || server.seen().len() == 1);
+        home.run(&["send", "--mode", "followup", "tokens=2 Hello"]).expect_code(0);
+        agent.kill();
+        let changed = home.run(command).expect_code(0);
+        assert_eq!(server.seen().len(), 1, "{command:?}");
+        if command == ["runs", "abort"] {
+            changed
+                .expect_err("waiting: 1 message; `limulus resume agent:main:main` or `limulus serve` goes on with it");
+        }
+    }
+}
+
+/// R15: what waited is sent once, by the owner that answers it.
+#[test]
+fn r15_what_waited_behind_an_aborted_run_is_sent_once() {
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    let agent = home.start(&["agent", "-m", "tokens=1 hang=1"]);
+    until("a request without an answer", || server.seen().len() == 1);
+    home.run(&["send", "--mode", "followup", "tokens=2 Hello"]).expect_code(0);
+    agent.kill();
+    home.run(&["runs", "abort"]).expect_code(0);
+    home.run(&["resume"]).expect_code(0);
+    assert_eq!(server.seen().len(), 2);
+    home.run(&["send", "tokens=2 Hello"]).expect_code(0);
+    assert_eq!(server.seen().len(), 2, "it waits for an owner");
+    home.run(&["resume"]).expect_code(0);
+    assert_eq!(server.seen().len(), 3);
+}
+
+/// R16: `--drop` and `/resume` without an owner do what they start: the message behind the run is answered, once.
+#[test]
+fn r16_what_a_command_resumes_without_an_owner_it_finishes() {
+    for (command, requests) in
+        [(&["runs", "resume", "--drop"][..], 2), (&["/resume drop"], 2), (&["/resume"], 3), (&["send", "/resume"], 3)]
+    {
+        let server = ModelServer::start().unwrap();
+        let home = Home::new().served_by(&server).with("LIMULUS_TOOLS__EXEC__POLICY", "allow");
+        let agent = home.start(&["agent", "-m", "call:exec {\"command\":\"echo $$ >> pids\"}\ntokens=1"]);
+        agent.finish().expect_code(0);
+        let before = server.seen().len();
+        home.run(&["agent", "--stop-before", "exec", "-m", "call:exec {\"command\":\"true\"}\ntokens=1"])
+            .expect_code(6);
+        let at_stop = server.seen().len();
+        assert_eq!(at_stop, before + 1);
+        home.run(&["send", "--mode", "followup", "tokens=2 Hello"]).expect_code(0);
+        assert_eq!(server.seen().len(), at_stop, "{command:?}");
+        home.run(command).expect_code(0);
+        assert_eq!(server.seen().len(), at_stop + requests - 1, "{command:?}");
+        home.run(&["resume"]).expect_code(0).expect_err("nothing is unfinished");
+        assert_eq!(server.seen().len(), at_stop + requests - 1, "{command:?}");
+    }
+}

@@ -47,6 +47,16 @@ pub(crate) fn r61_what_programs_read_is_in_no_language() {
     assert!(lines.contains("\"result\"") && !lines.chars().any(|c| matches!(c, '\u{4e00}'..='\u{9fff}')), "{lines}");
     let error = chinese.run(&["agent", "--json", "--model", "x", "a b"]).expect_code(78).verdict();
     assert!(error.starts_with("limulus: `x` is not a model\n"), "{error}");
+    for (words, code) in [
+        (&["runs", "show", "nix", "--json"][..], 4),
+        (&["undo", "--json"], 3),
+        (&["send", "--json", "/undo", "--key", "k"], 2),
+    ] {
+        let failed = chinese.run(words).expect_code(code);
+        let error: serde_json::Value = serde_json::from_str(failed.err.trim_end()).expect("one line of JSON");
+        let message = error["message"].as_str().expect("a text");
+        assert!(error["code"] == code && message.is_ascii() && !message.is_empty(), "{words:?}: {error}");
+    }
     let english = home().with("LC_ALL", "C").run(&["--help"]).expect_code(0).out;
     assert!(english.contains("Usage: limulus"), "{english}");
 }

@@ -109,6 +109,22 @@ fn r35_a_resumed_run_does_not_wait_and_delays_the_next_one() {
     assert_eq!(lanes.waits(), [], "a resumed run does not wait");
 }
 
+/// The lanes of an owner that holds all runs.
+#[test]
+fn r15_no_run_starts_in_a_closed_lane_and_all_wait_in_order_until_it_is_opened() {
+    let mut lanes = Lanes::closed();
+    lanes.set_bounds(BOUNDS);
+    assert!(!lanes.enter_free(&request(1, Lane::Main)));
+    for number in 1..=3 {
+        assert_eq!(ask(&mut lanes, number, Lane::Main), LaneAnswer::Waits);
+    }
+    assert_eq!(lanes.take_again(request(1, Lane::Main)), [], "a human has resumed it");
+    assert_eq!(lanes.leave(run(1)), [], "the others still wait");
+    assert_eq!(lanes.open(), [run(2), run(3)]);
+    assert!(!lanes.are_closed() && lanes.open().is_empty());
+    assert_eq!(inside(&lanes, Lane::Main), [2, 3]);
+}
+
 #[test]
 fn r35_other_bounds_are_for_the_next_run() {
     let mut lanes = Lanes::new(BOUNDS);

@@ -446,6 +446,7 @@ mod tests {
             models: ModelSet::new(),
             idle: IdlePolicy::default(),
             tenure: crate::Tenure::Service,
+            holds_runs: false,
             version: "0".to_owned(),
             notes: tokio::sync::mpsc::channel(1).0,
         };

@@ -66,7 +66,8 @@ impl Runtime {
             commit_relay: CommitRelay::new(),
             events: options.events,
             approver: options.approver,
-            lanes: LaneHandle::new(options.waits),
+            lanes: LaneHandle::new(options.waits, options.holds_runs),
+            starts_runs: watch::Sender::new(!options.holds_runs),
             broken: watch::Sender::new(None),
             disk_full_waits: watch::Sender::new(BTreeMap::new()),
         };
@@ -92,6 +93,12 @@ impl Runtime {
     /// opening, before anything that the session would do by itself. Waits until the session is read.
     pub async fn open(&self, key: &str, agent: &str, first: Vec<Command>) -> Result<(Handle, Acknowledgements), Error> {
         Handle::open(&self.shared, key, agent, first).await
+    }
+
+    /// Starts what the option `holds_runs` has held.
+    pub fn start_runs(&self) {
+        self.shared.lanes.open();
+        self.shared.starts_runs.send_replace(true);
     }
 
     /// The number of sessions that have an actor now.

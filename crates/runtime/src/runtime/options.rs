@@ -25,4 +25,7 @@ pub struct Options {
     pub approver: Option<Box<dyn Approver>>,
     /// How long actors of idle sessions are kept.
     pub idle: IdlePolicy,
+    /// Whether no run starts or continues before [`start_runs`](super::Runtime::start_runs): for an owner that changes
+    /// something and leaves, so that it sends no request whose answer it does not wait for.
+    pub holds_runs: bool,
 }

@@ -26,12 +26,16 @@ fn home(main: usize) -> Home {
 
 /// The next owner of this journal.
 fn home_of(journal: Arc<Memory>, main: usize) -> Home {
+    home_that(journal, main, false)
+}
+
+fn home_that(journal: Arc<Memory>, main: usize, holds_runs: bool) -> Home {
     journal.open();
     let (waits_in, waits) = mpsc::unbounded_channel();
     let main = Arc::new(AtomicUsize::new(main));
     let resolver = OfflineResolver::without_tools().with_main_lane(Arc::clone(&main));
     let (options, events) = testkit::options(resolver, Duration::from_hours(1));
-    let options = Options { waits: Some(waits_in), ..options };
+    let options = Options { waits: Some(waits_in), holds_runs, ..options };
     Home { runtime: Runtime::new(journal.clone(), options), journal, main, events, waits }
 }
 
@@ -116,6 +120,23 @@ async fn r35_a_wait_names_the_runs_ahead_and_a_long_wait_is_reported_again_and_a
     assert!(run == waits && waited_ms >= 2_000);
     home.until_started("b").await;
     assert!(home.waiting().is_empty());
+    home.runtime.shutdown().await.unwrap();
+}
+
+/// R15: an owner that holds runs records commands, reports no wait for a slot, and starts the runs when it is asked to.
+#[tokio::test]
+async fn r15_an_owner_that_holds_runs_starts_them_when_it_is_asked_to() {
+    let mut home = home_that(Arc::new(Memory::new()), 2, true);
+    let (handle, first) = home.send("a").await;
+    home.until("a", |event| matches!(event, Event::MessageAccepted(_))).await;
+    handle.command(Command::Cancel { message: first.into(), leg: None }).await.unwrap();
+    let (_, second) = home.send("b").await;
+    home.until("b", |event| matches!(event, Event::MessageAccepted(_))).await;
+    assert_eq!(home.waiting(), ["b"]);
+    assert!(!home.recorded("b").contains(&"run_started"));
+    home.runtime.start_runs();
+    home.until_started("b").await;
+    assert!(home.waiting().is_empty() && home.waits.is_empty(), "run {second} has waited for no slot");
     home.runtime.shutdown().await.unwrap();
 }
 

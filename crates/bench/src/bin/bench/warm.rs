@@ -168,6 +168,7 @@ impl Warm {
             waits: None,
             approver: None,
             idle: IdlePolicy::default(),
+            holds_runs: false,
         };
         let journal = Arc::new(Sqlite::own(&folder.join("home"))?);
         Ok(Self { runtime: Runtime::new(journal, options), published, sessions: 0 })

@@ -80,6 +80,10 @@ pub struct ChatCommand {
     pub name: &'static str,
     /// Whether a second one does something else than the first.
     pub is_once: bool,
+    /// Whether it has a model asked.
+    pub asks_model: bool,
+    /// Whether it resumes a run.
+    pub resumes: bool,
 }
 
 /// The command that a message is. `/new TEXT` is none: the text is the message.
@@ -88,7 +92,8 @@ pub fn chat_command(message: &str) -> Option<ChatCommand> {
     let (word, _) = parse(message).filter(|(word, rest)| *word != New || rest.is_empty())?;
     let (name, ..) = COMMANDS.iter().find(|(_, known, _)| *known == word)?;
     let is_once = matches!(word, New | Stop | Pause | Resume | Compact | Undo);
-    Some(ChatCommand { name, is_once })
+    let (resumes, compacts) = (word == Resume, word == Compact);
+    Some(ChatCommand { name, is_once, asks_model: resumes || compacts, resumes })
 }
 
 /// Whether a message is a command.

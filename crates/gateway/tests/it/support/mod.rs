@@ -88,6 +88,7 @@ impl Home {
             models: ModelSet::new().with_offline(Offline::with_pace(pace)),
             idle: IdlePolicy::default(),
             tenure: gateway::Tenure::Service,
+            holds_runs: false,
             version: "0.0.0".to_owned(),
             notes: notes_in,
         };
