@@ -72,8 +72,13 @@ impl Config {
 
     /// Resolves everything for a run, as the project of its workspace restricts it. An error means that it cannot start.
     pub fn resolve(&self, subject: Subject<'_>) -> Result<Resolved, ConfigError> {
-        let workspace = self.workspace(self.agent(subject.agent)?, subject)?;
+        let workspace = self.workspace_of(subject)?;
         self.within(&workspace)?.resolve_in(&workspace, subject)
+    }
+
+    /// The workspace of a run.
+    pub(super) fn workspace_of(&self, subject: Subject<'_>) -> Result<PathBuf, ConfigError> {
+        self.workspace(self.agent(subject.agent)?, subject)
     }
 
     /// The workspace of a run of the agent `main` that names none.
@@ -83,7 +88,8 @@ impl Config {
         self.workspace(self.agent(MAIN)?, subject)
     }
 
-    fn resolve_in(&self, workspace: &Path, subject: Subject<'_>) -> Result<Resolved, ConfigError> {
+    /// Resolves everything for a run in this workspace.
+    pub(super) fn resolve_in(&self, workspace: &Path, subject: Subject<'_>) -> Result<Resolved, ConfigError> {
         let agent = self.agent(subject.agent)?;
         let (models, note) = self.models(agent, subject);
         let candidates = models

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use engine::{Candidate, Failure, FailureClass, LaneBounds, Overrides, QueueSettings, Settings, SharedBudget};
 use models::{Endpoint, Logins};
@@ -17,9 +18,14 @@ use super::warnings::fresh;
 use super::zone::local_now;
 use super::{Config, ConfigError, Stamps, Subject};
 
+/// How long a run that starts may rely on what its message was checked with: as long as a busy thread needs between the two.
+const CHECKED_FOR: Duration = Duration::from_millis(2);
+
 /// Resolves from the latest usable configuration.
 pub struct ConfigResolver {
     current: Mutex<Current>,
+    /// The last workspace whose project says nothing, and when that was looked up.
+    unrestricted: Mutex<Option<(PathBuf, Instant)>>,
     /// Notes for the user about a changed file.
     notes: mpsc::Sender<String>,
 }
@@ -47,7 +53,7 @@ impl ConfigResolver {
         let seen = config.stamps().clone();
         let mut current = Current { seen, config, secrets, protected, redaction, logins, space_note: None };
         current.withhold();
-        Self { current: Mutex::new(current), notes }
+        Self { current: Mutex::new(current), unrestricted: Mutex::default(), notes }
     }
 
     /// The configuration in force. If the changed file is unusable, the previous one stays in force and a note says
@@ -84,6 +90,16 @@ impl ConfigResolver {
 
     fn lock(&self) -> MutexGuard<'_, Current> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unrestricted(&self) -> MutexGuard<'_, Option<(PathBuf, Instant)>> {
+        self.unrestricted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it was found a moment ago that the project of this workspace says nothing.
+    fn is_unrestricted(&self, workspace: &Path) -> bool {
+        let last = self.unrestricted();
+        last.as_ref().is_some_and(|(known, at)| known == workspace && at.elapsed() < CHECKED_FOR)
     }
 }
 
@@ -139,7 +155,12 @@ impl Resolver for ConfigResolver {
             Capacity::None(why) => return Err(capacity::no_space(why)),
         }
         let wrong = |error| refused(&error, FailureClass::Refused);
-        let resolved = config.resolve(subject).map_err(wrong)?;
+        let workspace = config.workspace_of(subject).map_err(wrong)?;
+        let within = config.within(&workspace).map_err(wrong)?;
+        let resolved = within.resolve_in(&workspace, subject).map_err(wrong)?;
+        if let Cow::Borrowed(_) = within {
+            *self.unrestricted() = Some((workspace, Instant::now()));
+        }
         if let Some(own) = config.own_workspace(agent, overrides).map_err(wrong)?
             && !own.is_dir()
         {
@@ -152,6 +173,23 @@ impl Resolver for ConfigResolver {
         Ok(resolved.settings)
     }
 
+    fn settings_again(
+        &self,
+        agent: &str,
+        preferences: ModelPreferences<'_>,
+        overrides: &Overrides,
+    ) -> Result<Settings, Failure> {
+        let subject = Subject { agent, overrides, preferences, date: &today() };
+        let config = Arc::clone(&self.lock().config);
+        match config.workspace_of(subject) {
+            Ok(workspace) if self.is_unrestricted(&workspace) => {
+                let resolved = config.resolve_in(&workspace, subject);
+                Ok(resolved.map_err(|error| refused(&error, FailureClass::Refused))?.settings)
+            }
+            _ => self.settings(agent, preferences, overrides),
+        }
+    }
+
     fn agents(&self) -> Vec<String> {
         self.current().config.agents()
     }
@@ -161,12 +199,12 @@ impl Resolver for ConfigResolver {
     }
 
     fn mark(&self) -> Arc<str> {
-        self.current().config.steer_prefix()
+        self.lock().config.steer_prefix()
     }
 
     fn endpoint(&self, candidate: &Candidate) -> Result<Endpoint, Failure> {
-        // Others do not wait for a command that prints a key.
-        let config = Arc::clone(&self.current().config);
+        // Others do not wait for a command that prints a key. Whether there is one was asked of this configuration.
+        let config = Arc::clone(&self.lock().config);
         let endpoint = config.endpoint(&candidate.provider, candidate.profile.as_deref());
         let endpoint = endpoint.map_err(|error| refused(&error, FailureClass::Auth))?;
         let mut current = self.lock();
@@ -188,7 +226,14 @@ impl Resolver for ConfigResolver {
     }
 
     fn user_folder(&self) -> Option<PathBuf> {
-        self.current().config.user_folder()
+        self.lock().config.user_folder()
+    }
+
+    fn secrets(&self) -> tools::Secrets {
+        let mut current = self.lock();
+        let tokens = current.logins.secrets();
+        current.keep(&tokens);
+        current.redaction.secrets.clone()
     }
 
     fn redaction(&self) -> Redaction {
@@ -216,7 +261,8 @@ impl Resolver for ConfigResolver {
     }
 
     fn lanes(&self) -> LaneBounds {
-        self.current().config.lanes()
+        // Whoever asks for a slot has asked for settings before, or does so next.
+        self.lock().config.lanes()
     }
 }
 
@@ -233,6 +279,7 @@ fn refused(error: &ConfigError, class: FailureClass) -> Failure {
 mod tests {
     use std::fs;
 
+    use engine::Policy;
     use tempfile::TempDir;
 
     use super::super::{Environment, FILE, FlagValues};
@@ -295,6 +342,24 @@ mod tests {
         assert_eq!(home.notes().len(), 1);
     }
 
+    /// R24: what a run relies on a moment after its message was checked is not relied on later.
+    #[test]
+    fn r24_a_file_that_a_project_gets_counts_for_the_next_run() {
+        let home = Home::new("");
+        let workspace = home.folder.path().join("proj");
+        fs::create_dir_all(workspace.join(".limulus")).unwrap();
+        let overrides = Overrides { workspace: Some(workspace.display().to_string()), ..Overrides::default() };
+        let again = || home.resolver.settings_again("main", ModelPreferences::default(), &overrides).unwrap();
+        assert_eq!(again().exec, Policy::Ask);
+        fs::write(workspace.join(".limulus/config.toml"), "tools.exec.policy = \"deny\"\n").unwrap();
+        let until = Instant::now() + Duration::from_secs(30);
+        while again().exec != Policy::Deny {
+            assert!(Instant::now() < until, "the file of the project was not looked for again");
+        }
+        fs::remove_file(workspace.join(".limulus/config.toml")).unwrap();
+        assert_eq!(again().exec, Policy::Ask, "a project that says something is looked up each time");
+    }
+
     #[test]
     fn r50_a_new_key_is_used_by_the_next_request_and_the_old_one_stays_a_secret() {
         let file = |key: &str, base_url: &str| {
@@ -305,14 +370,18 @@ mod tests {
         };
         let home = Home::new(&file("sk-the-first", "http://127.0.0.1:1"));
         let candidate = home.settings().candidates.remove(0);
-        let key = |home: &Home| home.resolver.endpoint(&candidate).unwrap().key.unwrap().reveal().to_owned();
+        let endpoint = |home: &Home| {
+            assert!(!home.resolver.may_block(&candidate));
+            home.resolver.endpoint(&candidate).unwrap()
+        };
+        let key = |home: &Home| endpoint(home).key.unwrap().reveal().to_owned();
         let masked = |home: &Home| home.resolver.redaction().secrets.mask("sk-the-first sk-the-second sk-the-third");
         assert_eq!(
             (key(&home).as_str(), masked(&home).as_str()),
             ("sk-the-first", "[secret] sk-the-second sk-the-third")
         );
         home.put(&file("sk-the-second", "http://127.0.0.1:2"));
-        assert_eq!(home.resolver.endpoint(&candidate).unwrap().base_url, "http://127.0.0.1:2");
+        assert_eq!(endpoint(&home).base_url, "http://127.0.0.1:2");
         assert_eq!((key(&home).as_str(), masked(&home).as_str()), ("sk-the-second", "[secret] [secret] sk-the-third"));
         // A file of a key that holds another one: config.toml is as it was.
         let place = home.folder.path().join("key");

@@ -2,14 +2,15 @@
 //! session resumes.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use engine::BranchId;
 
 use crate::conversation::Conversation;
 
-/// How many conversations are kept: more sessions than one person uses in a while.
-const CONVERSATIONS: usize = 16;
+/// How many conversations are kept: more sessions than take turns at once. One that is not kept is read and rendered anew in
+/// each of its turns.
+const CONVERSATIONS: usize = 64;
 /// Bytes of all cached texts; a rendered text takes as much again.
 const TEXT_BYTES: usize = 8 << 20;
 /// Bytes of the texts of a single conversation, which is kept alone then: more than fit into any model's window. A larger
@@ -22,36 +23,63 @@ const FRESH_BYTES: usize = 1 << 20;
 
 /// The conversations, the one that became idle last in front.
 #[derive(Debug, Default)]
-pub(crate) struct ConversationCache(Mutex<VecDeque<(BranchId, Conversation)>>);
+pub(crate) struct ConversationCache(Mutex<Cached>);
+
+#[derive(Debug, Default)]
+struct Cached {
+    conversations: VecDeque<CachedConversation>,
+    /// Bytes of all texts.
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct CachedConversation {
+    branch: BranchId,
+    conversation: Conversation,
+    bytes: usize,
+}
 
 impl ConversationCache {
     /// Keeps the conversation of a session whose run has ended.
     pub(crate) fn put(&self, branch: BranchId, mut conversation: Conversation) {
         conversation.leave_out_large(FRESH_BYTES);
-        let mut conversations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        conversations.retain(|(of, _)| *of != branch);
-        if conversation.bytes() > LAST_TEXT_BYTES {
+        let bytes = conversation.bytes();
+        let mut cached = self.lock();
+        cached.take(branch);
+        if bytes > LAST_TEXT_BYTES {
             return;
         }
-        conversations.push_front((branch, conversation));
-        conversations.truncate(CONVERSATIONS);
-        while conversations.len() > 1
-            && conversations.iter().map(|(_, conversation)| conversation.bytes()).sum::<usize>() > TEXT_BYTES
+        cached.bytes += bytes;
+        cached.conversations.push_front(CachedConversation { branch, conversation, bytes });
+        while cached.conversations.len() > CONVERSATIONS
+            || (cached.conversations.len() > 1 && cached.bytes > TEXT_BYTES)
         {
-            conversations.pop_back();
+            let last = cached.conversations.pop_back().expect("there is more than one");
+            cached.bytes -= last.bytes;
         }
     }
 
     /// Evicts all conversations, to release memory.
     pub(crate) fn clear(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        *self.lock() = Cached::default();
     }
 
     /// Takes the conversation out of the cache, if it is still there.
     pub(crate) fn take(&self, branch: BranchId) -> Option<Conversation> {
-        let mut conversations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = conversations.iter().position(|(of, _)| *of == branch)?;
-        conversations.remove(at).map(|(_, conversation)| conversation)
+        self.lock().take(branch)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Cached> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Cached {
+    fn take(&mut self, branch: BranchId) -> Option<Conversation> {
+        let at = self.conversations.iter().position(|cached| cached.branch == branch)?;
+        let taken = self.conversations.remove(at)?;
+        self.bytes -= taken.bytes;
+        Some(taken.conversation)
     }
 }
 

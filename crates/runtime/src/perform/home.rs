@@ -72,7 +72,7 @@ pub(crate) fn enter_free(
 
 fn entered(shared: &Shared, request: SettingsRequest, effect: EffectId) -> Report {
     let wants = ModelPreferences { model: request.model.as_deref(), thinking: request.thinking };
-    match shared.resolver.settings(&request.agent, wants, &request.overrides) {
+    match shared.resolver.settings_again(&request.agent, wants, &request.overrides) {
         Ok(mut settings) => {
             // A limit that was set is shared like one that is configured: the run asks the pool only if it has one.
             let set = SharedBudget::from(&settings.budget).with(&settings.agent, |of| shared.ledger.allowance(of));

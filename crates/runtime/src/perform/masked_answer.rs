@@ -38,7 +38,7 @@ impl MaskedAnswer {
                 return Some(event);
             }
             let event = self.stream.next().await?;
-            let mask = self.mask.get_or_insert_with(|| Mask::new(self.shared.resolver.redaction().secrets));
+            let mask = self.mask.get_or_insert_with(|| Mask::new(self.shared.resolver.secrets()));
             // Nearly every item is a piece of the block that is being written.
             match event {
                 Ok(ModelEvent::Part(Part::Text(text))) if mask.block == Block::Text => {

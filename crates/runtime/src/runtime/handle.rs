@@ -71,7 +71,7 @@ fn masked(shared: &Shared, mut command: Command) -> Command {
     let mask = |content: &mut Content| {
         // A text that is too long is refused.
         let text = std::str::from_utf8(&content.bytes).ok().filter(|text| text.len() as u64 <= MESSAGE_BYTES)?;
-        let (text, count) = shared.resolver.redaction().secrets.mask_counted(text)?;
+        let (text, count) = shared.resolver.secrets().mask_counted(text)?;
         *content = Content::text(content.body.kind, &text);
         Some(count)
     };

@@ -29,6 +29,17 @@ pub trait Resolver: Send + Sync {
         overrides: &Overrides,
     ) -> Result<Settings, Failure>;
 
+    /// The settings of a run that starts now, whose message may have been checked with [`Resolver::settings`] a moment ago. What
+    /// was looked up then need not be looked up again.
+    fn settings_again(
+        &self,
+        agent: &str,
+        preferences: ModelPreferences<'_>,
+        overrides: &Overrides,
+    ) -> Result<Settings, Failure> {
+        self.settings(agent, preferences, overrides)
+    }
+
     /// The names of the configured agents.
     fn agents(&self) -> Vec<String> {
         vec![]
@@ -44,10 +55,11 @@ pub trait Resolver: Send + Sync {
         STEER_MARK.into()
     }
 
-    /// The endpoint of a candidate, with its key. It may block: a command may print the key.
+    /// The endpoint of a candidate, with its key, as of the last [`Resolver::may_block`]. It may block: a command may print
+    /// the key.
     fn endpoint(&self, candidate: &Candidate) -> Result<models::Endpoint, Failure>;
 
-    /// Whether [`Resolver::endpoint`] of this candidate may block for long.
+    /// Whether [`Resolver::endpoint`] of this candidate may block for long. It is asked before each request.
     fn may_block(&self, _candidate: &Candidate) -> bool {
         false
     }
@@ -60,6 +72,11 @@ pub trait Resolver: Send + Sync {
     /// The user's folder: no folder above it belongs to a project of the user.
     fn user_folder(&self) -> Option<PathBuf> {
         None
+    }
+
+    /// What is masked in texts: the secrets of the settings and endpoints that were resolved so far.
+    fn secrets(&self) -> tools::Secrets {
+        self.redaction().secrets
     }
 
     /// What a call that starts now may not see or reach.

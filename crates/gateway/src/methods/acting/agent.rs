@@ -177,7 +177,7 @@ async fn attached(service: &Arc<Service>, files: Vec<Attachment>) -> Result<Vec<
     if files.is_empty() {
         return Ok(vec![]);
     }
-    let secrets = service.runtime.resolver().redaction().secrets;
+    let secrets = service.runtime.resolver().secrets();
     let reading = tokio::task::spawn_blocking(move || {
         let decoded = files.into_iter().map(|Attachment { name, content }| match STANDARD.decode(content) {
             Ok(bytes) => Ok((name, bytes)),
