@@ -146,7 +146,7 @@ pub(crate) async fn run(mut args: AgentArgs, globals: &Globals) -> Result<(), Cl
     }
     let exit = match &ended {
         Ok(ended) => {
-            let wanted = Wanted { output, schema, as_json: args.writer.json };
+            let wanted = Wanted { output, schema, as_json: args.writer.json, home: globals.home.clone() };
             wanted.give(&mut follower, &params.session_key, ended).await
         }
         Err(error) => Err(error.clone()),
