@@ -1,15 +1,14 @@
 //! Programs of the user that are ended with what they started: that of a notification after a while, a command that prints a key when
-//! nobody waits for the key any more. Each runs under a process of this program, which leads their group.
+//! nobody waits for the key any more. Each runs under a process of this program, which inherits what has lost its parent below it, so
+//! that nothing escapes by a group or a session of its own.
 
 use std::ffi::OsString;
 use std::io::{Read as _, stdin};
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
-
-use rustix::process::{Signal, getpgrp, kill_process_group};
 
 /// The hidden subcommand that runs the program of a notification.
 pub(crate) const NOTIFICATION: &str = "run-notification";
@@ -38,14 +37,19 @@ pub(crate) fn key_command(words: impl Iterator<Item = OsString>) -> ExitCode {
     thread::spawn(|| {
         // Whoever waits for the key holds the other end and writes nothing.
         let _ = stdin().read(&mut [0; 1]);
-        end_group();
+        end_all();
+        std::process::exit(1);
     });
     finish(end.recv().map_err(RecvTimeoutError::from))
 }
 
 fn start(mut words: impl Iterator<Item = OsString>, stdin: Stdio) -> Result<Receiver<ExitStatus>, ExitCode> {
     let program = words.next().ok_or(ExitCode::from(2))?;
-    let mut child = Command::new(program).args(words).stdin(stdin).spawn().map_err(|_| ExitCode::from(NOT_THERE))?;
+    // A kernel that refuses it offers no other way.
+    let _ = tools::inherit_orphans();
+    // A group of its own: if it stops its group, this process goes on.
+    let child = Command::new(program).args(words).stdin(stdin).process_group(0).spawn();
+    let mut child = child.map_err(|_| ExitCode::from(NOT_THERE))?;
     let (ended, end) = channel();
     thread::spawn(move || {
         if let Ok(status) = child.wait() {
@@ -58,14 +62,13 @@ fn start(mut words: impl Iterator<Item = OsString>, stdin: Stdio) -> Result<Rece
 
 fn finish(end: Result<ExitStatus, RecvTimeoutError>) -> ExitCode {
     let Ok(status) = end else {
-        end_group();
+        end_all();
         return ExitCode::FAILURE;
     };
     let code = status.code().or_else(|| status.signal().map(|signal| SIGNALLED + signal));
     code.and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
-/// This process is in the group as well.
-fn end_group() {
-    let _ = kill_process_group(getpgrp(), Signal::KILL);
+fn end_all() {
+    tools::end_below(std::process::id());
 }

@@ -15,7 +15,7 @@ use super::Config;
 use super::concealed::{self, HIDDEN};
 use super::credentials::Credential;
 use super::declared::Profile;
-use super::error::{ConfigError, ValueOrigin};
+use super::error::{ConfigError, KeyPlace, ValueOrigin};
 use super::files::{self, KEY_BYTES};
 use super::key_command;
 
@@ -77,6 +77,16 @@ impl KeySource {
             Some(("file", path)) => Self::File(path.to_owned()),
             Some(("cmd", command)) => Self::Command(command.to_owned()),
             _ => Self::Literal(Secret::new(text)),
+        }
+    }
+
+    /// Where the key is.
+    pub(super) fn place(&self) -> KeyPlace {
+        match self {
+            Self::Literal(_) => KeyPlace::Text,
+            Self::Variable(_) => KeyPlace::Variable,
+            Self::File(_) => KeyPlace::File,
+            Self::Command(_) => KeyPlace::Command,
         }
     }
 
@@ -233,15 +243,16 @@ impl Config {
         let mut wrong = vec![];
         for (name, provider) in &self.values.providers {
             for profile in &provider.profiles {
-                let unread = profile.sources().filter_map(|source| self.known_key(source).err());
-                let (provider, profile) = (name.clone(), profile.name.clone());
-                let error = |detail| ConfigError::Key { provider: provider.clone(), profile: profile.clone(), detail };
-                wrong.extend(unread.map(error));
+                for source in profile.sources() {
+                    let (provider, profile, place) = (name.clone(), profile.name.clone(), source.place());
+                    let unread = self.known_key(source).err();
+                    wrong.extend(unread.map(|detail| ConfigError::Key { provider, profile, place, detail }));
+                }
             }
             for (header, source) in &provider.headers {
-                let (provider, header) = (name.clone(), header.clone());
+                let (provider, header, place) = (name.clone(), header.clone(), source.place());
                 let unread = self.known_key(source).err();
-                wrong.extend(unread.map(|detail| ConfigError::Header { provider, header, detail }));
+                wrong.extend(unread.map(|detail| ConfigError::Header { provider, header, place, detail }));
             }
         }
         wrong
@@ -270,20 +281,31 @@ impl Config {
     /// The endpoint and key of a request now. `profile` is that of the candidate; none = without a key. Blocks while a command
     /// prints the key: no task calls it.
     pub fn endpoint(&self, provider: &str, profile: Option<&str>) -> Result<Endpoint, ConfigError> {
+        self.endpoint_while(provider, profile, &|| true)
+    }
+
+    /// The same. A command that prints the key is ended as soon as nobody awaits it any more.
+    pub(super) fn endpoint_while(
+        &self,
+        provider: &str,
+        profile: Option<&str>,
+        is_awaited: &dyn Fn() -> bool,
+    ) -> Result<Endpoint, ConfigError> {
         let mut endpoint = self.place(provider)?;
         if let Some((profile, route)) = profile.zip(self.route(provider)) {
             let credential = credential(provider, &route, profile)?;
             endpoint.login = self.login(provider, profile, credential)?;
-            endpoint.key = self.key(provider, profile, credential)?;
+            endpoint.key = self.key((provider, profile), credential, is_awaited)?;
             let source = credential.source();
             endpoint.key_source = source.is_reference().then(|| source.shown());
         }
         if let Some(configured) = self.values.providers.get(provider) {
             endpoint.proxy.clone_from(&configured.proxy);
             for (name, source) in &configured.headers {
-                let value = self.read_key(source).map_err(|detail| ConfigError::Header {
+                let value = self.read_key_while(source, is_awaited).map_err(|detail| ConfigError::Header {
                     provider: provider.to_owned(),
                     header: name.clone(),
+                    place: source.place(),
                     detail,
                 })?;
                 endpoint.headers.push((name.clone(), value));
@@ -322,10 +344,16 @@ impl Config {
     }
 
     /// The key of a profile; none for a login.
-    fn key(&self, provider: &str, profile: &str, credential: &Credential<'_>) -> Result<Option<Secret>, ConfigError> {
+    fn key(
+        &self,
+        (provider, profile): (&str, &str),
+        credential: &Credential<'_>,
+        is_awaited: &dyn Fn() -> bool,
+    ) -> Result<Option<Secret>, ConfigError> {
         let Credential::Key(source) = credential else { return Ok(None) };
         let (provider, profile) = (provider.to_owned(), profile.to_owned());
-        self.read_key(source).map(Some).map_err(|detail| ConfigError::Key { provider, profile, detail })
+        let key = self.read_key_while(source, is_awaited);
+        key.map(Some).map_err(|detail| ConfigError::Key { provider, profile, place: source.place(), detail })
     }
 
     /// The key, if it is known without running a command. An error is the reason why it cannot be read.
@@ -338,6 +366,11 @@ impl Config {
 
     /// Reads a key; an error is the reason why it cannot be read. Blocks while a command runs.
     pub(super) fn read_key(&self, source: &KeySource) -> Result<Secret, String> {
+        self.read_key_while(source, &|| true)
+    }
+
+    /// The same, until nobody awaits it any more.
+    fn read_key_while(&self, source: &KeySource, is_awaited: &dyn Fn() -> bool) -> Result<Secret, String> {
         let key = match source {
             KeySource::Literal(key) => key.clone(),
             KeySource::Variable(name) => {
@@ -350,7 +383,7 @@ impl Config {
             }
             KeySource::Command(command) => {
                 let variables = self.environment.of_key_command(&self.passed_env(), &self.secret_env());
-                self.environment.command_keys().get(command, self.environment.helper(), variables)?
+                self.environment.command_keys().get(command, self.environment.helper(), variables, is_awaited)?
             }
         };
         if key.reveal().is_empty() { Err(format!("{source:?} is empty")) } else { Ok(key) }

@@ -188,6 +188,7 @@ pub enum ConfigError {
     Key {
         provider: String,
         profile: String,
+        place: KeyPlace,
         /// The reason; never the key.
         detail: String,
     },
@@ -196,6 +197,7 @@ pub enum ConfigError {
     Header {
         provider: String,
         header: String,
+        place: KeyPlace,
         /// The reason; never the value.
         detail: String,
     },
@@ -217,6 +219,19 @@ pub enum ConfigError {
     /// `~` or the default home is needed, and `HOME` is not set.
     #[error("the folder of this user is not known: HOME is not set")]
     NoUserFolder,
+}
+
+/// Where a key or a header comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyPlace {
+    /// It is in the configuration.
+    Text,
+    /// A variable of the environment.
+    Variable,
+    /// A file.
+    File,
+    /// A command prints it.
+    Command,
 }
 
 impl ConfigError {
@@ -270,7 +285,15 @@ impl ConfigError {
             Self::UnknownProfile { provider, profile } => {
                 format!("add it as name = \"{profile}\" under [[providers.{provider}.profiles]], or start a new run")
             }
-            Self::Key { .. } | Self::Header { .. } => "fix that; the file is read again for each request".to_owned(),
+            Self::Key { place, .. } | Self::Header { place, .. } => match place {
+                KeyPlace::Variable => "set the variable, and start the process that owns the home again",
+                KeyPlace::File => "fix that; the file is read again for each request",
+                KeyPlace::Command => {
+                    "the first line that the command prints must be the key; it is run again for the next request"
+                }
+                KeyPlace::Text => "fix that; the configuration is read again for each request",
+            }
+            .to_owned(),
             Self::OwnWorkspace { agent, .. } | Self::RelativeWorkspace { agent, .. } => {
                 format!("set agents.{agent}.workspace to an absolute path, or send the message with its folder")
             }

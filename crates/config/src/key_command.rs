@@ -96,19 +96,22 @@ impl CommandKeys {
         self.slot(command).key().as_ref().map(|(key, _)| key.clone())
     }
 
-    /// The key of this command, which runs if its key is not known or too old. Blocks. An error says why there is none.
+    /// The key of this command, which runs if its key is not known or too old. Blocks until it ends, or nobody awaits the key any
+    /// more. An error says why there is none.
     pub(super) fn get(
         &self,
         command: &str,
         helper: Option<&Path>,
         variables: Vec<(String, String)>,
+        is_awaited: &dyn Fn() -> bool,
     ) -> Result<Secret, String> {
         let slot = self.slot(command);
         let _running = slot.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(key) = slot.fresh() {
             return Ok(key);
         }
-        let key = run((command, helper), variables, KEY_COMMAND_TIME)?;
+        let key =
+            run((command, helper), variables, &Wait { time: KEY_COMMAND_TIME, since: Instant::now(), is_awaited })?;
         *slot.key() = Some((key.clone(), Instant::now()));
         Ok(key)
     }
@@ -130,13 +133,35 @@ impl Environment {
     }
 }
 
+/// How long a command is waited for.
+struct Wait<'a> {
+    time: Duration,
+    since: Instant,
+    /// Whether somebody still awaits the key.
+    is_awaited: &'a dyn Fn() -> bool,
+}
+
+impl Wait<'_> {
+    /// Returns an error if it is over.
+    fn check(&self) -> io::Result<()> {
+        if !(self.is_awaited)() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        if self.since.elapsed() > self.time { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
+    }
+}
+
 /// Runs a command; returns the first line that it prints. It sees no terminal, and no folder of a project: it works in the user's.
 fn run(
     (command, helper): (&str, Option<&Path>),
     variables: Vec<(String, String)>,
-    time: Duration,
+    wait: &Wait<'_>,
 ) -> Result<Secret, String> {
-    let (deadline, place) = (Instant::now() + time, format!("cmd:{}", shown(command)));
+    let place = format!("cmd:{}", shown(command));
+    let unwanted = || format!("{place} was ended: nobody waits for its key any more");
+    if !(wait.is_awaited)() {
+        return Err(unwanted());
+    }
     let words = words(command).ok_or_else(|| format!("{place} is no command: a quote is not closed"))?;
     let folder = variables.iter().find(|(name, _)| name == "HOME").map_or("/", |(_, folder)| folder).to_owned();
     let mut process = Command::new(helper.map_or(OsStr::new(&words[0]), Path::as_os_str));
@@ -150,11 +175,12 @@ fn run(
     process.stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = process.spawn().map_err(|error| format!("{place} could not be started ({})", error.kind()))?;
     let stdout = child.stdout.take().expect("the output was asked to be a pipe");
-    let printed = read(&mut child, stdout, deadline).and_then(|printed| Ok((printed, end(&mut child, deadline)?)));
+    let printed = read(&mut child, stdout, wait).and_then(|printed| Ok((printed, end(&mut child, wait)?)));
     let (printed, status) = printed.map_err(|error| {
         stop(&mut child);
         match error.kind() {
-            io::ErrorKind::TimedOut => format!("{place} did not end within {} s", time.as_secs()),
+            io::ErrorKind::TimedOut => format!("{place} did not end within {} s", wait.time.as_secs()),
+            io::ErrorKind::Interrupted => unwanted(),
             io::ErrorKind::FileTooLarge => format!("{place} printed more than {KEY_BYTES} bytes"),
             kind => format!("{place} could not be read ({kind})"),
         }
@@ -171,7 +197,7 @@ fn run(
 }
 
 /// What the command prints, up to its end, which may come before that of its output: a program that it started may keep it open.
-fn read(child: &mut Child, mut stdout: ChildStdout, deadline: Instant) -> io::Result<Vec<u8>> {
+fn read(child: &mut Child, mut stdout: ChildStdout, wait: &Wait<'_>) -> io::Result<Vec<u8>> {
     let (mut printed, mut buffer) = (vec![], [0; 4096]);
     loop {
         let has_ended = child.try_wait()?.is_some();
@@ -189,27 +215,24 @@ fn read(child: &mut Child, mut stdout: ChildStdout, deadline: Instant) -> io::Re
         if printed.len() as u64 > KEY_BYTES {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        if Instant::now() > deadline {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
+        wait.check()?;
     }
 }
 
 /// Waits for the end of the command.
-fn end(child: &mut Child, deadline: Instant) -> io::Result<ExitStatus> {
+fn end(child: &mut Child, wait: &Wait<'_>) -> io::Result<ExitStatus> {
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
-        if Instant::now() > deadline {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
+        wait.check()?;
         thread::sleep(LOOK);
     }
 }
 
-/// Ends the command and what it started.
+/// Ends the command and what it started, also in another group or session: while the helper lives, all of it is below it.
 fn stop(child: &mut Child) {
+    tools::end_below(child.id());
     if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
         // It fails only if all of them have ended.
         let _ = kill_process_group(group, Signal::KILL);
@@ -225,7 +248,8 @@ mod tests {
     use super::*;
 
     fn get(command: &str) -> Result<String, String> {
-        run((command, None), vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())], Duration::from_secs(1))
+        let wait = Wait { time: Duration::from_secs(1), since: Instant::now(), is_awaited: &|| true };
+        run((command, None), vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())], &wait)
             .map(|key| key.reveal().to_owned())
     }
 
@@ -263,21 +287,36 @@ mod tests {
 
     #[test]
     fn r50_a_command_that_does_not_end_is_ended_with_what_it_started() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("pid");
-        let began = Instant::now();
-        let command = format!("sh -c 'sleep 300 & echo $! > {}; wait'", file.display());
-        assert!(get(&command).unwrap_err().ends_with("did not end within 1 s"));
-        assert!(began.elapsed() < Duration::from_secs(20));
-        let pid: i32 = fs::read_to_string(&file).unwrap().trim().parse().unwrap();
-        let is_there = || {
-            let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            state.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
-        };
-        while is_there() {
-            assert!(began.elapsed() < Duration::from_secs(20), "{pid} goes on");
-            thread::yield_now();
+        for start in ["", "setsid "] {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("pid");
+            let began = Instant::now();
+            let command = format!("sh -c '{start}sleep 300 & echo $! > {}; wait'", file.display());
+            assert!(get(&command).unwrap_err().ends_with("did not end within 1 s"));
+            assert!(began.elapsed() < Duration::from_secs(20));
+            let pid: i32 = fs::read_to_string(&file).unwrap().trim().parse().unwrap();
+            let is_there = || {
+                let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+                state.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+            };
+            while is_there() {
+                assert!(began.elapsed() < Duration::from_secs(20), "{pid} goes on");
+                thread::yield_now();
+            }
         }
+    }
+
+    #[test]
+    fn r50_a_command_whose_key_nobody_awaits_is_ended_or_not_started() {
+        let began = Instant::now();
+        let variables = || vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())];
+        for awaited_for in [Duration::ZERO, Duration::from_millis(200)] {
+            let is_awaited = || began.elapsed() < awaited_for;
+            let wait = Wait { time: Duration::from_secs(60), since: began, is_awaited: &is_awaited };
+            let error = run(("sleep 300", None), variables(), &wait).unwrap_err();
+            assert_eq!(error, "cmd:sleep 300 was ended: nobody waits for its key any more");
+        }
+        assert!(began.elapsed() < Duration::from_secs(20));
     }
 
     #[test]
@@ -288,11 +327,11 @@ mod tests {
         let variables = || vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())];
         let command = format!("sh -c 'echo x >> {0}; test $(wc -l < {0}) -gt 1 && echo sk-two'", file.display());
         assert_eq!(keys.known(&command), None);
-        keys.get(&command, None, variables()).unwrap_err();
+        keys.get(&command, None, variables(), &|| true).unwrap_err();
         assert_eq!(keys.known(&command), None);
         thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| assert_eq!(keys.get(&command, None, variables()).unwrap().reveal(), "sk-two"));
+                scope.spawn(|| assert_eq!(keys.get(&command, None, variables(), &|| true).unwrap().reveal(), "sk-two"));
             }
         });
         assert_eq!(fs::read_to_string(&file).unwrap(), "x\nx\n", "it ran once more for all four");

@@ -61,7 +61,7 @@ pub use declared::NotifyBy;
 pub use effective::{Effective, Setting};
 pub use endpoints::{is_reference, shown_key};
 pub use environment::Environment;
-pub use error::ConfigError;
+pub use error::{ConfigError, KeyPlace};
 pub use figures::Figures;
 pub use files::{make_private, read_config};
 pub use globals::Globals;

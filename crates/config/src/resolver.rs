@@ -203,9 +203,13 @@ impl Resolver for ConfigResolver {
     }
 
     fn endpoint(&self, candidate: &Candidate) -> Result<Endpoint, Failure> {
+        self.endpoint_while(candidate, &|| true)
+    }
+
+    fn endpoint_while(&self, candidate: &Candidate, is_awaited: &dyn Fn() -> bool) -> Result<Endpoint, Failure> {
         // Others do not wait for a command that prints a key. Whether there is one was asked of this configuration.
         let config = Arc::clone(&self.lock().config);
-        let endpoint = config.endpoint(&candidate.provider, candidate.profile.as_deref());
+        let endpoint = config.endpoint_while(&candidate.provider, candidate.profile.as_deref(), is_awaited);
         let endpoint = endpoint.map_err(|error| refused(&error, FailureClass::Auth))?;
         let mut current = self.lock();
         current.keep(&config.secrets());

@@ -626,6 +626,12 @@ pub enum Refusal {
         /// Why, and how to proceed.
         reason: String,
     },
+    /// A message to a session whose run needs a human.
+    #[error("{key} needs a human, so the message was refused and not recorded")]
+    NeedsHuman {
+        /// The key of the session.
+        key: String,
+    },
     /// An answer to an approval request that is not open, or not in this form.
     #[error("that approval request is no longer open; `limulus runs show` shows the open ones")]
     Stale,

@@ -235,6 +235,10 @@ fn of_refusal(refusal: &Refusal) -> ErrorShape {
             refused("`limulus sessions show` shows its conversation; `--session NAME` starts another one")
         }
         Refusal::State { .. } => refused("`limulus status` shows the session and what it waits for"),
+        Refusal::NeedsHuman { key } => refused(&format!(
+            "`limulus resume {key} --force` repairs and resumes its run, `limulus runs abort --session {key}` ends it; then send the \
+             message again"
+        )),
         Refusal::Stale => refused("answer the approval request that is open now, if there is one"),
         Refusal::Unsupported { .. } => refused("`limulus help` lists what this version can do"),
         Refusal::Unavailable { .. } => {
@@ -296,6 +300,9 @@ mod tests {
         check(conflict, ErrorCode::Conflict, 3, what, "a new key");
         let state = Refusal::State { state: "error".to_owned(), reason: "a human is needed".to_owned() };
         check(state, ErrorCode::Refused, 3, "not while the session is error: a human is needed", "limulus status");
+        let held = Refusal::NeedsHuman { key: "agent:main:main".to_owned() };
+        let what = "agent:main:main needs a human, so the message was refused and not recorded";
+        check(held, ErrorCode::Refused, 3, what, "limulus runs abort --session agent:main:main");
         let over = Refusal::State { state: "terminated".to_owned(), reason: "it was ended".to_owned() };
         check(over, ErrorCode::Refused, 3, "not while the session is terminated: it was ended", "--session NAME");
         let gone = Refusal::Unavailable { reason: "disk".to_owned() };

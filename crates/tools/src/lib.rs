@@ -86,7 +86,7 @@ pub use output::Outputs;
 pub use paths::{THIS_PROGRAM, real_folder};
 pub use policy::{Checked, asks_about_executed_files};
 pub use process::{HeldProcess, command_of};
-pub use protection::{adopt_what_commands_leave, hide_from_commands};
+pub use protection::{adopt_what_commands_leave, end_below, hide_from_commands, inherit_orphans};
 pub use schema_validator::{SchemaValidator, Violation};
 pub use size::size;
 pub use specs::{TOOL_CLASSES, read_only_specs, specs, specs_within, tool_named, tools_of};

@@ -13,10 +13,23 @@ pub fn hide_from_commands() {
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
+/// Ends everything that descends from a process, the process itself excepted, also in groups and sessions of their own. What has
+/// lost its parent is found only if that process inherits it ([`inherit_orphans`]). May block for up to two seconds.
+pub fn end_below(pid: u32) {
+    if let Ok(pid) = i32::try_from(pid) {
+        crate::supervisors::repeat(|| crate::supervise::processes::kill_below(pid));
+    }
+}
+
+/// From now on this process inherits what has lost its parent below it.
+pub fn inherit_orphans() -> io::Result<()> {
+    Ok(set_child_subreaper(Some(getpid()))?)
+}
+
 /// From now on this process inherits what a command leaves whose supervisor was killed, and ends it. It owns this folder of
 /// calls, and removes the empty cgroups that earlier ones of them have left.
 pub fn adopt_what_commands_leave(calls: &Path) -> io::Result<()> {
-    set_child_subreaper(Some(getpid()))?;
+    inherit_orphans()?;
     crate::supervisors::adopt();
     // Where no command ran, none left anything.
     if calls.is_dir() {

@@ -1,10 +1,10 @@
 //! Checks a JSON value against a JSON Schema.
 
-use boon::{Compiler, SchemaIndex, Schemas, UrlLoader, ValidationError};
+use boon::{Compiler, ErrorKind, SchemaIndex, Schemas, UrlLoader, ValidationError};
 use serde_json::Value;
 
 /// The name under which the schema is compiled; nothing is ever read from it.
-const NAME: &str = "schema:arguments";
+pub(crate) const NAME: &str = "schema:arguments";
 
 /// A compiled JSON Schema (draft 2020-12). It reads no other documents: a reference to one is an error.
 pub struct SchemaValidator {
@@ -19,6 +19,8 @@ pub struct Violation {
     pub pointer: String,
     /// Why the value is wrong.
     pub message: String,
+    /// Whether it is the schema that is wrong: it refers to itself without an end.
+    pub is_endless: bool,
 }
 
 struct NoLoader;
@@ -61,7 +63,9 @@ impl SchemaValidator {
 /// Collects the leaves of the tree of errors: the nodes above only say that something below them is wrong.
 fn collect(error: &ValidationError<'_, '_>, found: &mut Vec<Violation>) {
     if error.causes.is_empty() {
-        found.push(Violation { pointer: error.instance_location.to_string(), message: error.kind.to_string() });
+        let is_endless = matches!(error.kind, ErrorKind::RefCycle { .. });
+        let (pointer, message) = (error.instance_location.to_string(), error.kind.to_string());
+        found.push(Violation { pointer, message, is_endless });
     }
     for cause in &error.causes {
         collect(cause, found);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use engine::{
     Attribution, BranchId, CallId, EffectId, Event, FileContent, FilesChanged, Hash, NotKept, RunId, SealedCall,
-    Settings, UndoStarted,
+    Settings, Timestamp, UndoStarted,
 };
 use journal::Read;
 use tools::{FileVersion, PlannedFile, UndoPlan};
@@ -105,6 +105,18 @@ pub struct RunFiles {
 struct EndedUndo {
     started: UndoStarted,
     left: BTreeSet<String>,
+    at: Timestamp,
+}
+
+/// What was taken back of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Undone {
+    /// When that last happened.
+    pub at: Timestamp,
+    /// How many files.
+    pub files: usize,
+    /// How many files the run changed.
+    pub of: usize,
 }
 
 /// What can be done with the files of a run, and from where each path comes.
@@ -186,7 +198,7 @@ impl FileHistory {
                 Event::UndoEnded(e) => {
                     if let Some(started) = open.remove(&e.undo) {
                         let left = e.left.iter().map(|left| left.path.clone()).collect();
-                        history.undos.push(EndedUndo { started, left });
+                        history.undos.push(EndedUndo { started, left, at: entry.at });
                     }
                 }
                 _ => {}
@@ -269,6 +281,14 @@ impl FileHistory {
             passed.extend(plan(read, &undo.started.plan.hash)?.into_iter().flat_map(|plan| plan.passed));
         }
         Ok(passed)
+    }
+
+    /// What was taken back of a run and not made once more; none if nothing was.
+    pub fn undone_of(&self, read: &dyn Read, run: &RunFiles) -> Result<Option<Undone>, Error> {
+        let (undone, net) = (self.undone(read, run.run)?, run.net());
+        let files = net.keys().filter(|path| undone.contains_key(*path)).count();
+        let last = self.undos.iter().rev().find(|undo| undo.started.run == run.run && !undo.started.redo);
+        Ok(last.filter(|_| files > 0).map(|undo| Undone { at: undo.at, files, of: net.len() }))
     }
 
     /// The paths of a run that were undone and not made once more: what an undo left there, and what was there before it.

@@ -58,6 +58,12 @@ fn add(row: &mut UsageRow, run: &RunRow) {
     row.cost_micros = row.cost_micros.saturating_add(run.cost);
 }
 
+/// This time as `YYYY-MM-DD HH:MM:SS UTC`, for texts that go to a reader in a zone that is not known.
+pub fn utc(at: Timestamp) -> String {
+    let shown = jiff::Timestamp::from_millisecond(at.0).map(|at| at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string());
+    shown.unwrap_or_else(|_| at.0.to_string())
+}
+
 /// The date of this time as `YYYY-MM-DD`, UTC.
 fn day(at: Timestamp) -> String {
     let day = jiff::Timestamp::from_millisecond(at.0).map(|at| at.to_zoned(jiff::tz::TimeZone::UTC).date().to_string());

@@ -145,7 +145,7 @@ pub(crate) async fn run(mut args: AgentArgs, globals: &Globals) -> Result<(), Cl
     if let Ok(Ending::Run(run, end)) = &ended {
         summary::say(&mut follower, (*run, end.outcome), &conversation, globals).await;
     }
-    let wanted = Wanted { output, schema, as_json: args.writer.json };
+    let wanted = Wanted { output, schema, as_json: args.writer.json, home: globals.home.clone() };
     let exit = give(&mut follower, (&params, wanted), &ended, globals).await;
     let closed = follower.close(End::of(&ended)).await;
     exit.and(closed)

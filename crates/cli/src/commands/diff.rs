@@ -3,7 +3,7 @@
 use clap::Args;
 use config::Globals;
 use protocol::Client;
-use protocol::method::{DiffParams, FileAct, FileDiff, NoParams, RunDiff, RunsDiff, RunsRecord};
+use protocol::method::{DiffParams, FileAct, FileDiff, NoParams, RunDiff, RunsDiff, RunsRecord, UndoneRun};
 
 use super::background;
 use super::follower::change;
@@ -13,7 +13,7 @@ use crate::language::word;
 use crate::output::Output;
 use crate::reading::ask;
 use crate::render::coloured;
-use crate::show::human::{count, now};
+use crate::show::human::{Zone, count, now};
 use crate::show::{json, print, worded};
 
 /// Show what a run, or the last runs of a session, changed in files
@@ -78,7 +78,21 @@ fn lay_out(diff: &RunDiff) -> String {
     });
     let now = now();
     let background = diff.background.iter().map(|command| worded(background::in_folder(command, now)) + "\n");
-    diff.files.iter().map(of_file).chain([sum]).chain(unrecorded).chain(commands).chain(background).collect()
+    let undone =
+        diff.undone.iter().map(|undone| worded(taken_back(undone, &Zone::local().time(undone.undone_at)) + "\n"));
+    let shown = diff.files.iter().map(of_file).chain([sum]).chain(undone).chain(unrecorded);
+    shown.chain(commands).chain(background).collect()
+}
+
+/// That a run was undone since, and when.
+fn taken_back(UndoneRun { run_id, files, of, .. }: &UndoneRun, at: &str) -> String {
+    if files == of {
+        return format!("run {run_id} was undone at {at}; `limulus redo {run_id}` makes its changes once more");
+    }
+    format!(
+        "{files} of {} of run {run_id} were undone at {at}; `limulus redo {run_id}` makes them once more",
+        count(*of, "file")
+    )
 }
 
 fn of_file(file: &FileDiff) -> String {

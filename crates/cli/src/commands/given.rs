@@ -1,6 +1,6 @@
 //! What a message led to, given to who awaits it: stdout, a file, the line of its result, the exit code.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use engine::{Event, RunId};
 use journal::{Entry, Read as _, Reader};
@@ -22,6 +22,8 @@ pub(super) struct Wanted {
     /// What the answer is to fit.
     pub(super) schema: Option<Value>,
     pub(super) as_json: bool,
+    /// The folder of the home.
+    pub(super) home: PathBuf,
 }
 
 impl Wanted {
@@ -39,7 +41,9 @@ impl Wanted {
             }
         };
         let completed = outcome(run, end);
-        let value = match &self.schema {
+        // A run that this message only names again, by its key, has the schema that it was started with.
+        let schema = task::schema_of(&Reader::open(&self.home)?, run)?.or_else(|| self.schema.clone());
+        let value = match &schema {
             Some(schema) if completed.is_ok() => Some(task::structured(schema, &end.text).await),
             _ => None,
         };

@@ -72,6 +72,18 @@ impl PausedRun {
         reader.session(key)?.map_or(Ok(None), |row| Self::of(reader, &row))
     }
 
+    /// This run, if it needs a human.
+    pub(super) fn held(reader: &Reader, key: &str, run: RunId) -> Result<Option<Self>, CliError> {
+        let row = reader.session(key)?.filter(|row| row.lifecycle == LifecycleKind::Error && row.run == Some(run));
+        Ok(row.map(|row| Self { run, key: row.key, stands: Stands::Held }))
+    }
+
+    /// The error with exit code 124 of a command that does not wait for it any longer.
+    pub(super) fn timed_out(&self) -> CliError {
+        let what = format!("the time is over; {}", self.sentence());
+        CliError::Failed { exit: Exit::TimedOut, what, hint: self.ways() }
+    }
+
     /// Whether a breakpoint has stopped it.
     pub(super) fn is_at_breakpoint(&self) -> bool {
         matches!(self.stands, Stands::Paused { cause: PauseCause::Breakpoint, .. })

@@ -181,8 +181,14 @@ impl Sent {
             }
             _ => {}
         }
-        if let Stream::State(StateLine::Lifecycle { reason: Some(what), remedy, .. }) = &event.what {
-            let (what, hint) = (what.clone(), remedy.clone().unwrap_or_default());
+        // Before the response nobody knows whether the message is recorded; the response says so.
+        if let Stream::State(StateLine::Lifecycle { reason: Some(why), remedy, .. }) = &event.what
+            && let Some(run) = self.run
+        {
+            let is_other = event.run.is_some_and(|other| other != run);
+            let what =
+                if is_other { format!("{why}; the message is recorded and waits for that") } else { why.clone() };
+            let hint = remedy.clone().unwrap_or_default();
             return Err(CliError::Refused { exit: Exit::Refused, what, hint });
         }
         Ok(None)

@@ -114,6 +114,7 @@ mod tests {
             commands: vec![],
             unrecorded: vec![],
             background: vec![],
+            undone: vec![],
         }
     }
 

@@ -12,7 +12,7 @@ use protocol::show::{Payload, Reply};
 use views::lookup::{self, FoundRun};
 
 use super::agent::incomplete;
-use super::paused::Pauses;
+use super::paused::{PausedRun, Pauses};
 use super::task::must_fit;
 use crate::error::{CliError, Exit, failed};
 use crate::show::choice::RunChoice;
@@ -40,9 +40,14 @@ pub(crate) struct WaitArgs {
 pub(crate) async fn run(args: WaitArgs, globals: &Globals) -> Result<(), CliError> {
     let reader = Reader::open(&globals.home)?;
     let FoundRun { run, session, .. } = lookup::run_or_message(&reader, &args.choice.clone().into())?;
-    let (waited, ended) = wait(&args, globals, (&reader, session.key), run).await?;
+    let (waited, ended) = wait(&args, globals, (&reader, session.key.clone()), run).await?;
     if args.json {
         print(&json(&waited))?;
+    }
+    if waited.ended_at.is_none()
+        && let Some(held) = PausedRun::held(&reader, &session.key, waited.run_id)?
+    {
+        return Err(held.timed_out());
     }
     outcome(&waited, ended, !args.json)?;
     match (ended, waited.reply) {

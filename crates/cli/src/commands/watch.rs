@@ -93,9 +93,7 @@ impl Watch<'_> {
             if let Some(ended) = self.check_receipt()? {
                 return Ok(ended);
             }
-            if let Some(paused) = self.pauses.news(&self.stream.lines.reader)? {
-                self.stream.screen().waits(&paused.note(), &paused.wait_line());
-            }
+            self.name_pause()?;
             let greeted = look(&self.globals.home, can_approve()).await;
             let seen = match greeted {
                 Some(Ok(owner_client)) => self.follow(owner_client).await?,
@@ -105,9 +103,17 @@ impl Watch<'_> {
             match seen {
                 Some(Seen::Ended(ended)) => return Ok(ended),
                 Some(Seen::Settled | Seen::Paused) => {}
-                None => self.wait().await,
+                None => self.wait().await?,
             }
         }
+    }
+
+    /// Says how the run goes on if it is paused or needs a human, once.
+    fn name_pause(&mut self) -> Result<(), CliError> {
+        if let Some(paused) = self.pauses.news(&self.stream.lines.reader)? {
+            self.stream.screen().waits(&paused.note(), &paused.wait_line());
+        }
+        Ok(())
     }
 
     /// Checks the receipt of the message that starts the run. Returns the end if the run will never start. If another
@@ -144,7 +150,10 @@ impl Watch<'_> {
             let ended = end(run, event).map(Seen::Ended);
             *settled |= ended.is_none() && event.settles(run);
             let has_paused = match &event.what {
-                Stream::State(StateLine::Changed { lifecycle: LifecycleKind::Suspended, .. }) => !pauses.is_named(),
+                Stream::State(StateLine::Changed {
+                    lifecycle: LifecycleKind::Suspended | LifecycleKind::Error,
+                    ..
+                }) => !pauses.is_named(),
                 Stream::State(StateLine::Changed { .. }) => {
                     pauses.over();
                     false
@@ -181,8 +190,9 @@ impl Watch<'_> {
     }
 
     /// Waits until the next poll.
-    async fn wait(&mut self) {
-        // What is paused is not continued by an owner either, and was named.
+    async fn wait(&mut self) -> Result<(), CliError> {
+        // It may have stopped since it was looked at. What is paused is not continued by an owner either, and is named.
+        self.name_pause()?;
         if !self.pauses.is_named() && !std::mem::replace(&mut self.reported, true) {
             let key = self.stream.lines.target.key().to_owned();
             self.stream.screen().say(&format!(
@@ -190,6 +200,7 @@ impl Watch<'_> {
             ));
         }
         tokio::time::sleep(LOOK).await;
+        Ok(())
     }
 }
 

@@ -105,6 +105,7 @@ const ENGLISH: &[(&str, &str)] = &[
 /// Texts that stay English, by what they begin with, and why.
 const TEXTS: &[(&str, &str)] = &[
     ("# The configuration of limulus", "the file that is written"),
+    ("%Y-%m-%d %H:%M:%S UTC", "the format of a time"),
     ("*** ", "the format of a patch"),
     ("Answer with the word OK.", "the model receives it"),
     ("How many prime numbers", "the model receives it"),

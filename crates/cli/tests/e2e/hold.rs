@@ -168,6 +168,79 @@ fn r60_a_run_that_needs_a_human_can_be_aborted() {
     }
 }
 
+/// A home whose run needs a human; nobody owns it.
+fn held_home() -> Home {
+    let home = Home::new().with("LIMULUS_TOOLS__EXEC__POLICY", "allow").with("LIMULUS_RUNS__POISON_AFTER", "1");
+    let agent = home.start(&["agent", "-m", HOLD]);
+    until("a command that holds", || pids(&home.file("pids")).len() == 1);
+    agent.kill();
+    home.run(&["resume"]).expect_code(3).expect_err("needs a human");
+    home
+}
+
+/// R60: who watches a run that needs a human learns the command that works, also when its owner goes away, and both who watch and
+/// who wait end with the code of the run.
+#[test]
+fn r60_who_watches_a_run_that_needs_a_human_learns_the_command_that_works() {
+    let home = held_home();
+    let owner = home.start(&["serve"]);
+    owner.until_err("serving");
+    let (watch, wait) = (home.start(&["runs", "watch"]), home.start(&["runs", "wait"]));
+    watch.until_err("--force` repairs and resumes it");
+    watch.until_err("✗ the run crashed");
+    wait.until_err("--force` repairs and resumes it");
+    owner.kill();
+    // Both continue without it; whoever owns the home next shows that they have noticed.
+    let owner = home.start(&["serve"]);
+    owner.until_err("serving");
+    owner.kill();
+    let timed_out = home.run(&["runs", "wait", "--timeout", "0"]).expect_code(124);
+    assert!(timed_out.err.contains("needs a human") && !timed_out.err.contains("continues"), "{timed_out:?}");
+    home.run(&["runs", "abort"]).expect_code(0);
+    for ended in [watch.finish().expect_code(130), wait.finish().expect_code(130)] {
+        assert!(!ended.err.contains("` continues the run"), "that is refused: {}", ended.err);
+    }
+}
+
+/// R60: a message to a session that needs a human is refused: that says that it was not recorded, and what to do.
+#[test]
+fn r60_a_message_that_is_refused_says_that_it_was_not_recorded() {
+    for is_owned in [true, false] {
+        let home = held_home();
+        let owner = is_owned.then(|| home.start(&["serve"]));
+        if let Some(owner) = &owner {
+            owner.until_err("serving");
+        }
+        for words in [&["agent", "-m", "And?"][..], &["send", "And?"], &["agent", "--json", "-m", "And?"]] {
+            let refused = home.run(words).expect_code(3);
+            for part in
+                ["refused and not recorded", "limulus resume agent:main:main --force", "limulus runs abort --session"]
+            {
+                assert!(refused.err.contains(part), "{words:?}: {part}: {}", refused.err);
+            }
+        }
+        let line = home.run(&["agent", "--json", "-m", "And?"]).expect_code(3).err;
+        let error: Value = serde_json::from_str(line.lines().last().expect("a line")).expect("JSON");
+        assert_eq!((&error["kind"], &error["code"]), (&"refused".into(), &3.into()), "{error}");
+        assert!(error["message"].as_str().is_some_and(|what| what.contains("not recorded")), "{error}");
+        assert!(error["hint"].as_str().is_some_and(|hint| hint.contains("--force")), "{error}");
+        home.run(&["runs", "abort"]).expect_code(0);
+        assert_eq!(outcomes(&home), ["aborted"], "nothing was recorded that would run now");
+    }
+}
+
+/// R60: the same if the command that sends the message is the owner that finds out.
+#[test]
+fn r60_a_message_of_the_owner_that_finds_a_run_to_need_a_human_is_not_recorded() {
+    let home = Home::new().with("LIMULUS_TOOLS__EXEC__POLICY", "allow").with("LIMULUS_RUNS__POISON_AFTER", "1");
+    let agent = home.start(&["agent", "-m", HOLD]);
+    until("a command that holds", || pids(&home.file("pids")).len() == 1);
+    agent.kill();
+    let refused = home.run(&["agent", "-m", "And?"]).expect_code(3);
+    let recorded = home.json(&["queue", "list"]).to_string().contains("And?");
+    assert!(!recorded && refused.err.contains("refused and not recorded"), "{refused:?}");
+}
+
 /// R60, R62: `/stop` ends such a run too, and `/new` begins a new conversation.
 #[test]
 fn r60_the_chat_ends_a_run_that_needs_a_human() {

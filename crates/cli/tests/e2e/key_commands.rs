@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use rustix::process::Signal;
 
-use crate::support::{Does, Home, Planned, is_alive, until, whole};
+use crate::support::{Does, Home, Planned, is_alive, pids, until, whole};
 
 const KEY: &str = "sk-printed-by-a-command-0123456789";
 
@@ -53,6 +53,7 @@ pub(crate) fn r50_a_command_that_fails_fails_the_run_with_its_status_and_without
     let failed = home.run(&["agent", "-m", "Hi"]).expect_code(1);
     let verdict = failed.verdict();
     assert!(verdict.contains("exit status: 7") && verdict.contains("print key' acme"), "{verdict}");
+    assert!(verdict.contains("the command prints") && !verdict.contains("the file"), "nothing was a file: {verdict}");
     assert!(!failed.err.contains(KEY) && !failed.err.contains("wrong passphrase"), "{failed:?}");
     assert_eq!(server.seen().len(), 0, "nothing was sent");
 }
@@ -70,6 +71,38 @@ fn r50_a_command_that_ignores_signals_ends_with_whoever_waits_for_its_key() {
         run.signal(signal);
         until("the command has ended", || !is_alive(pid));
         run.finish();
+    }
+    assert_eq!(server.seen().len(), 0);
+}
+
+/// R50: nothing that a command starts outlives whoever waits for its key: not in a session of its own, and not stopped.
+#[test]
+fn r50_what_a_command_starts_ends_with_whoever_waits_for_its_key() {
+    let server = Planned::start(|_, _| Does::Answer(whole(&["Yes."])));
+    for stops in ["", "kill -STOP 0", "kill -STOP $$"] {
+        for ends in ["INT", "KILL", "abort"] {
+            let child = "(setsid sh -c 'echo $$ >> ~/pids; while :; do sleep 1; done' &)";
+            let home = home(
+                &server,
+                &format!(
+                    "{child}\nuntil test -e ~/pids; do sleep 0.01; done\necho $$ >> ~/pids\n{stops}\nwhile :; do sleep 1; done"
+                ),
+            );
+            let run = home.start(if ends == "abort" { &["serve"][..] } else { &["agent", "-m", "Hi"] });
+            if ends == "abort" {
+                run.until_err("serving");
+                home.run(&["send", "Hi"]).expect_code(0);
+            }
+            let started = || pids(&home.user().join("pids"));
+            until("the command runs", || started().len() == 2);
+            match ends {
+                "INT" => run.signal(Signal::INT),
+                "KILL" => run.signal(Signal::KILL),
+                _ => drop(home.run(&["runs", "abort"]).expect_code(0)),
+            }
+            until("all of it has ended", || started().iter().all(|pid| !is_alive(*pid)));
+            drop(run);
+        }
     }
     assert_eq!(server.seen().len(), 0);
 }

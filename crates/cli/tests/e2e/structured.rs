@@ -147,13 +147,48 @@ pub(crate) fn r24_a_schema_without_an_end_is_refused_and_a_check_is_bounded() {
         let refused = home.run(&["agent", "--output-schema", &path, "-m", "hello there"]).expect_code(2);
         assert!(refused.err.contains(says), "{says}: {}", refused.err);
     }
-    let grows = json!({ "$ref": "#/$defs/a", "$defs": { "a": {
-        "properties": { "n": { "anyOf": [{ "allOf": [{ "$ref": "#/$defs/a" }, false] }, { "$ref": "#/$defs/a" }] } } } } });
-    let nested = "{\"n\":".repeat(100) + "1" + &"}".repeat(100);
+    let (grows, nested) = slow_check();
     let (address, bodies) = serve([bodies_with(&in_json(&nested), false)[0].1.clone()]);
     let (home, file) = home_at(&address, "openai-chat", &grows);
     let unknown = home.run(&["agent", "--output-schema", &file, "-m", "How deep?"]).expect_code(7);
     assert!(unknown.err.contains("nobody knows whether the answer fits"), "{}", unknown.err);
     assert!(unknown.err.contains("the schema is too expensive to check"), "{}", unknown.err);
     assert_eq!((unknown.out, bodies.iter().count()), (nested + "\n", 1), "it is not asked for again");
+}
+
+/// A schema, and an answer of which a check takes as long as it may.
+fn slow_check() -> (Value, String) {
+    let grows = json!({ "$ref": "#/$defs/a", "$defs": { "a": {
+        "properties": { "n": { "anyOf": [{ "allOf": [{ "$ref": "#/$defs/a" }, false] }, { "$ref": "#/$defs/a" }] } } } } });
+    (grows, "{\"n\":".repeat(100) + "1" + &"}".repeat(100))
+}
+
+/// R24: the clock of a request does not count a check, nor the wait for others: the answer was not silent, and is not asked for again.
+#[test]
+pub(crate) fn r24_a_check_that_takes_longer_than_an_answer_may_be_silent_fails_no_run() {
+    let (grows, nested) = slow_check();
+    let (address, bodies) = serve([bodies_with(&in_json(&nested), false)[0].1.clone()]);
+    let (home, file) = home_at(&address, "openai-chat", &grows);
+    let home = home.with("LIMULUS_REQUESTS__IDLE_TIMEOUT_S", "1");
+    let unknown = home.run(&["agent", "--output-schema", &file, "-m", "How deep?"]).expect_code(7);
+    assert!(unknown.err.contains("the schema is too expensive to check"), "{}", unknown.err);
+    assert_eq!((unknown.out, bodies.iter().count()), (nested + "\n", 1), "it is not asked for again");
+}
+
+/// R10, R61: the same key is the same run, with the schema that it was started with: its answer does not fit however it is asked for.
+#[test]
+pub(crate) fn r10_r61_a_key_whose_answer_did_not_fit_says_so_without_the_schema_too() {
+    let home = Home::new();
+    home.put("schema.json", "{\"type\":\"integer\"}");
+    let with_schema = ["agent", "--key", "K", "--output-schema", "schema.json", "-m", "Who are you?"];
+    let first = home.run(&with_schema).expect_code(7);
+    let two_lines = |finished: &crate::support::Finished| {
+        let lines: Vec<_> = finished.err.lines().map(str::to_owned).collect();
+        lines[lines.len() - 2..].to_vec()
+    };
+    let again = home.run(&["agent", "--key", "K", "-m", "Who are you?"]).expect_code(7);
+    assert_eq!(two_lines(&again), two_lines(&first));
+    assert_eq!(home.run(&["agent", "--key", "K", "--json", "-m", "Who are you?"]).expect_code(7).result()["exit"], 7);
+    assert_eq!(two_lines(&home.run(&with_schema).expect_code(7)), two_lines(&first));
+    home.run(&["agent", "-m", "Who are you?"]).expect_code(0);
 }

@@ -205,6 +205,8 @@ beside_an_owner! {
         r22_a_message_behind_a_paused_run_says_what_it_waits_for,
     }
     structured {
+        r24_a_check_that_takes_longer_than_an_answer_may_be_silent_fails_no_run,
+        r10_r61_a_key_whose_answer_did_not_fit_says_so_without_the_schema_too,
         r61_a_provider_that_takes_the_schema_of_an_answer_receives_it,
         r61_an_answer_that_was_continued_is_asked_for_once_more,
         r61_a_provider_that_refuses_the_schema_is_an_error_that_names_the_key,
@@ -290,6 +292,7 @@ beside_an_owner! {
         a_page_is_fetched_only_with_approval_and_only_from_allowed_addresses,
     }
     undo {
+        r17_the_diff_of_a_run_that_was_undone_says_so,
         r17_what_a_run_changed_in_files_is_shown_taken_back_and_made_once_more,
         r17_an_undo_overwrites_nothing_that_was_changed_since_unless_it_is_forced,
         r17_undo_goes_back_run_by_run,
@@ -562,6 +565,11 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("served", "*", "compares both ways itself"),
     ("clients", "*", "starts its own service"),
     ("slow", "*", "starts its own service"),
+    (
+        "key_commands",
+        "r50_what_a_command_starts_ends_with_whoever_waits_for_its_key",
+        "it starts and ends the owner itself",
+    ),
     (
         "key_commands",
         "r50_a_command_that_ignores_signals_ends_with_whoever_waits_for_its_key",

@@ -50,6 +50,29 @@ fn is_as_before(home: &Home) {
     assert!(!home.file("new").exists(), "the folders that it created are gone");
 }
 
+/// R17: the diff of a run that was undone says so, and when; nothing of it is there any more.
+#[test]
+pub(crate) fn r17_the_diff_of_a_run_that_was_undone_says_so() {
+    let server = ModelServer::start().unwrap();
+    let home = served(&server);
+    changed(&home);
+    assert!(home.json(&["diff"])["undone"].is_null());
+    home.put("a.txt", "mine\n");
+    home.run(&["undo", "--skip"]).expect_code(0);
+    let part = home.run(&["diff"]).expect_code(0);
+    assert!(part.out.contains("4 of 5 files of run ") && part.out.contains(" were undone at "), "{part:?}");
+    home.run(&["undo", "--force", home.json(&["diff"])["runIds"][0].as_str().unwrap()]).expect_code(0);
+    let whole = home.run(&["diff"]).expect_code(0);
+    assert!(whole.out.contains(" was undone at ") && whole.out.contains("`limulus redo "), "{whole:?}");
+    assert!(home.run(&["/diff"]).expect_code(0).out.contains(" was undone at "));
+    let undone = &home.json(&["diff"])["undone"][0];
+    assert_eq!((&undone["files"], &undone["of"]), (&5.into(), &5.into()), "{undone}");
+    assert!(undone["undoneAt"].as_i64().is_some_and(|at| at > 0) && undone["runId"].is_string(), "{undone}");
+    home.run(&["redo"]).expect_code(0);
+    assert!(!home.run(&["diff"]).expect_code(0).out.contains("undone"));
+    assert!(home.json(&["diff"])["undone"].is_null());
+}
+
 #[test]
 pub(crate) fn r17_what_a_run_changed_in_files_is_shown_taken_back_and_made_once_more() {
     let server = ModelServer::start().unwrap();

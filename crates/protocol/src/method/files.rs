@@ -1,6 +1,6 @@
 //! Parameters and results of the methods on what runs changed in files: `runs.diff` and `runs.undo`. Names are camelCase.
 
-use engine::{FileKind, RunId};
+use engine::{FileKind, RunId, Timestamp};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -46,6 +46,26 @@ pub struct RunDiff {
     /// when they end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub background: Vec<BackgroundCommand>,
+    /// Which of the runs were undone since, and not made once more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub undone: Vec<UndoneRun>,
+}
+
+/// A run whose changes were taken back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct UndoneRun {
+    /// Its id.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub run_id: RunId,
+    /// When it was last undone.
+    #[cfg_attr(feature = "schema", schemars(with = "i64"))]
+    pub undone_at: Timestamp,
+    /// How many of its files were taken back.
+    pub files: usize,
+    /// How many files it changed.
+    pub of: usize,
 }
 
 /// What happened to a file.

@@ -1,6 +1,7 @@
 //! `request`: sends a request to a model and reports its stream piece by piece. When dropped, it is cancelled.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use engine::{
     Candidate, Failure, FailureClass, Hash, LedgerInput, Part, Report, Settings, Thinking, ThinkingLowered, Timestamp,
@@ -141,9 +142,13 @@ impl Answer {
     async fn schema_mismatch(self) -> Option<String> {
         let Self { settings, text, has_calls } = self;
         let schema = settings.output_schema.as_ref().filter(|_| !has_calls)?;
-        match SchemaChecker::of_this_program().structured(schema.clone(), text).await {
-            Err(StructuredError::Mismatch(why)) => Some(why),
-            Err(StructuredError::Unchecked(_)) | Ok(_) => None,
+        let checker = SchemaChecker::of_this_program();
+        let checking = checker.structured(schema.clone(), text);
+        // The clock of the request goes on: a check that takes long, or waits for others, must not look like a silent answer.
+        let most = Duration::from_millis(settings.limits.idle_timeout_ms / 2);
+        match tokio::time::timeout(most, checking).await {
+            Ok(Err(StructuredError::Mismatch(why))) => Some(why),
+            Ok(Err(StructuredError::Unchecked(_)) | Ok(_)) | Err(_) => None,
         }
     }
 }
@@ -182,7 +187,11 @@ pub(super) async fn endpoint(
 ) -> Result<Endpoint, Failure> {
     let endpoint = if shared.resolver.may_block(candidate) {
         let (of, asked) = (Arc::clone(shared), candidate.clone());
-        let resolving = tokio::task::spawn_blocking(move || of.resolver.endpoint(&asked));
+        // If the run ends meanwhile, this future is dropped, and what it holds with it.
+        let held = Arc::new(());
+        let awaits = Arc::downgrade(&held);
+        let is_awaited = move || awaits.strong_count() > 0;
+        let resolving = tokio::task::spawn_blocking(move || of.resolver.endpoint_while(&asked, &is_awaited));
         resolving.await.expect("it neither panics nor is cancelled")?
     } else {
         shared.resolver.endpoint(candidate)?

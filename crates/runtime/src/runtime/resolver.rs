@@ -59,6 +59,15 @@ pub trait Resolver: Send + Sync {
     /// the key.
     fn endpoint(&self, candidate: &Candidate) -> Result<models::Endpoint, Failure>;
 
+    /// The same, which ends early with an error if nobody awaits it any more.
+    fn endpoint_while(
+        &self,
+        candidate: &Candidate,
+        _is_awaited: &dyn Fn() -> bool,
+    ) -> Result<models::Endpoint, Failure> {
+        self.endpoint(candidate)
+    }
+
     /// Whether [`Resolver::endpoint`] of this candidate may block for long. It is asked before each request.
     fn may_block(&self, _candidate: &Candidate) -> bool {
         false

@@ -200,7 +200,7 @@ impl Callers {
         self.waiting.remove(&caller);
         let later = match &answer {
             Err(Refusal::Unavailable { .. }) => true,
-            Err(Refusal::State { .. }) => {
+            Err(Refusal::State { .. } | Refusal::NeedsHuman { .. }) => {
                 matches!(caller, Caller::Message(_) | Caller::Leave(_) | Caller::Mistake(_) | Caller::Abort(_))
             }
             _ => false,

@@ -1,11 +1,10 @@
 //! The work of a check, in the process that is there for it.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use serde_json::Value;
 
 use super::{Job, StructuredError, answer, expansion};
 use crate::limits::{MISFIT_CHARS, MISFITS, SCHEMA_CPU_S, SCHEMA_HEAP_BYTES, SCHEMA_STACK_BYTES};
-use crate::schema_validator::SchemaValidator;
+use crate::schema_validator::{SchemaValidator, Violation};
 
 /// Limits the time and the memory of this process. What goes over ends it, without an image of its memory on disk.
 pub(super) fn bound_this_process() {
@@ -39,20 +38,33 @@ pub(super) fn on_a_large_stack<T: Send>(
 
 /// The value of the answer, or nothing if only the schema was to be checked.
 pub(super) fn checked(job: &Job) -> Result<String, StructuredError> {
-    expansion::check(&job.schema).map_err(StructuredError::Unchecked)?;
+    let lost = expansion::check(&job.schema).map_err(StructuredError::Unchecked)?;
     let validator = SchemaValidator::new(&job.schema);
     let validator = validator
         .map_err(|why| StructuredError::Unchecked(format!("the schema is not valid: {}", in_one_line(&why))))?;
+    if let Some(reference) = lost {
+        return Err(StructuredError::Unchecked(in_one_line(&format!(
+            "the schema cannot be checked: nobody knows where its {reference} leads; refer to \"#/$defs/NAME\""
+        ))));
+    }
     let Some(text) = &job.answer else { return Ok(String::new()) };
-    let (text, value) = answer::value_in(text).map_err(|why| StructuredError::Mismatch(in_one_line(&why)))?;
-    match why_not(&validator, &value) {
+    compared(&validator, text)
+}
+
+/// The value of this answer, if it fits.
+pub(super) fn compared(validator: &SchemaValidator, answer: &str) -> Result<String, StructuredError> {
+    let (text, value) = answer::value_in(answer).map_err(|why| StructuredError::Mismatch(in_one_line(&why)))?;
+    let violations = validator.violations(&value);
+    if let Some(endless) = violations.iter().find(|found| found.is_endless) {
+        return Err(StructuredError::Unchecked(in_one_line(&format!("the schema has no end: {}", endless.message))));
+    }
+    match why_not(&violations) {
         None => Ok(answer::on_one_line(text)),
         Some(why) => Err(StructuredError::Mismatch(why)),
     }
 }
 
-fn why_not(validator: &SchemaValidator, value: &Value) -> Option<String> {
-    let violations = validator.violations(value);
+fn why_not(violations: &[Violation]) -> Option<String> {
     let named = violations.iter().take(MISFITS).map(|found| {
         let place = if found.pointer.is_empty() { "the value" } else { &found.pointer };
         format!("{place}: {}", found.message)

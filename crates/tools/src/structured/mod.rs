@@ -8,6 +8,7 @@
 
 mod answer;
 mod check;
+mod document;
 mod expansion;
 
 use std::io::Read as _;

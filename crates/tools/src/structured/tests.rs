@@ -162,3 +162,77 @@ fn r61_a_schema_without_an_end_is_refused_and_a_tree_is_none() {
     assert!(structured(&tree, "{\"v\":1,\"below\":[{\"v\":2,\"below\":[]}]}").is_ok());
     assert!(structured(&tree, "{\"v\":1,\"below\":[{\"v\":\"x\"}]}").unwrap_err().contains("/below/0/v"));
 }
+
+/// R24, R61: a reference by way of `$id` or of anchors is counted as it is resolved when a value is checked.
+#[test]
+fn r24_r61_references_by_ids_and_anchors_are_counted_as_they_are_resolved() {
+    let doubled = |at: usize, reference: &dyn Fn(usize) -> String| {
+        let next = json!({ "$ref": reference(at + 1) });
+        if at == 24 { json!({}) } else { json!({ "anyOf": [next, next] }) }
+    };
+    let named = |name: &dyn Fn(usize) -> (&'static str, String), reference: &dyn Fn(usize) -> String| {
+        let definition = |at: usize| {
+            let mut definition = doubled(at, reference);
+            let (key, value) = name(at);
+            definition[key] = value.into();
+            (format!("d{at}"), definition)
+        };
+        (0..=24).map(definition).collect::<serde_json::Map<_, _>>()
+    };
+    let ids = named(&|at| ("$id", format!("/{at}/s.json")), &|at| format!("../{at}/s.json"));
+    let anchors = named(&|at| ("$anchor", format!("a{at}")), &|at| format!("#a{at}"));
+    for schema in [
+        json!({ "$id": "https://example.org/a/b", "$ref": "/0/s.json", "$defs": ids }),
+        // The same anchors in two resources: those of the second one expand.
+        json!({ "$id": "https://example.org/a", "$ref": "b#a0", "$defs": {
+            "first": { "allOf": (0..=24).map(|at| json!({ "$anchor": format!("a{at}") })).collect::<Vec<_>>() },
+            "second": { "$id": "b", "$defs": anchors } } }),
+    ] {
+        let error = check_schema(&schema).unwrap_err();
+        assert!(error.starts_with("the schema is too expensive to check: "), "{error}");
+    }
+    for schema in [
+        json!({ "$id": "https://example.org/a/b", "$ref": "c/../d", "$defs": { "x": { "$id": "d", "$ref": "./d" } } }),
+        json!({ "$id": "https://example.org/a", "$ref": "b#x", "$defs": {
+            "y": { "$anchor": "x" }, "b": { "$id": "b", "$defs": { "x": { "$anchor": "x", "not": { "$ref": "#x" } } } } } }),
+        json!({ "$id": "https://example.org/a", "$ref": "b", "$dynamicAnchor": "x",
+            "$defs": { "b": { "$id": "b", "$dynamicAnchor": "x", "$dynamicRef": "#x" } } }),
+        json!({ "$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#n", "definitions": { "a": { "$id": "#n",
+            "allOf": [{ "$ref": "#n" }] } } }),
+        json!({ "$schema": "http://json-schema.org/draft-04/schema#", "id": "https://example.org/a", "allOf": [{ "$ref": "b" }],
+            "definitions": { "a": { "id": "b", "not": { "$ref": "b#" } } } }),
+    ] {
+        let error = check_schema(&schema).unwrap_err();
+        assert!(error.starts_with("the schema has no end"), "{schema}: {error}");
+    }
+    // Before draft 2019-09 nothing counts beside a reference, and an `$id` beside one is none.
+    let ignored = json!({ "$schema": "http://json-schema.org/draft-07/schema#", "properties": { "a": {
+        "$ref": "#/definitions/a", "$id": "https://example.org/b", "allOf": [{ "$ref": "#/properties/a" }] } },
+        "definitions": { "a": { "type": "integer" } } });
+    let bundled = json!({ "$id": "https://example.org/a", "properties": { "t": { "$ref": "tree" } }, "$defs": { "t": {
+        "$id": "tree", "$dynamicAnchor": "node", "properties": { "below": { "items": { "$dynamicRef": "#node" } } } } } });
+    let elsewhere =
+        json!({ "$ref": "#/components/schemas/a", "components": { "schemas": { "a": { "type": "integer" } } } });
+    let meta = json!({ "$ref": "https://json-schema.org/draft/2020-12/schema" });
+    let data = json!({ "const": { "$id": "x", "$anchor": "y" }, "properties": { "$id": { "type": "string" } } });
+    for schema in [&ignored, &bundled, &elsewhere, &meta, &data] {
+        assert_eq!(check_schema(schema), Ok(()), "{schema}");
+    }
+}
+
+/// R61: what the count does not see through is refused by its key before anything is sent.
+#[test]
+fn r61_a_schema_that_cannot_be_counted_is_refused_and_its_key_is_named() {
+    let hidden = json!({ "$id": "https://example.org/a", "$ref": "#/x/y", "x": { "$id": "b/", "y": { "not": { "$ref": "#/x/y" } } } });
+    let error = check_schema(&hidden).unwrap_err();
+    assert!(error.contains("`$id` \"b/\"") && error.contains("`$defs`"), "{error}");
+}
+
+/// R61: a schema that turns out to have no end is what is wrong, not the answer.
+#[test]
+fn r61_the_end_that_a_schema_lacks_is_not_blamed_on_the_answer() {
+    let endless = json!({ "allOf": [{ "$ref": "#" }] });
+    let validator = crate::schema_validator::SchemaValidator::new(&endless).expect("it compiles");
+    let error = check::compared(&validator, "1").unwrap_err();
+    assert!(matches!(&error, StructuredError::Unchecked(why) if why.starts_with("the schema has no end")), "{error:?}");
+}

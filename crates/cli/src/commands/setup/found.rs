@@ -4,6 +4,7 @@ use config::{Config, Environment};
 use serde::Serialize;
 
 use super::choice::{Choice, Key};
+use super::questions::is_model;
 
 /// At most this many models of one Ollama are offered; others can be written into the file by hand.
 const LOCAL_MODELS: usize = 8;
@@ -62,6 +63,7 @@ pub(super) async fn look(config: &Config, environment: &Environment) -> Vec<Foun
     found.extend(
         models
             .into_iter()
+            .filter(|model| is_model(model))
             .take(LOCAL_MODELS)
             .map(|model| Found { model: format!("ollama/{model}"), by: By::Address(address.clone()) }),
     );

@@ -1,8 +1,11 @@
 //! What is asked of a provider that was not found: its address, its key and its model. Without a dialogue nothing is asked, and what
 //! is missing is an error that names the flags.
 
+use std::collections::BTreeSet;
+
 use config::{Config, Globals, has_provider_key, is_address, is_reference};
 use models::ProviderPreset;
+use views::is_unsafe;
 
 use super::choice::{Choice, Given, Key};
 use super::dialogue::{ask, unchanged};
@@ -207,7 +210,7 @@ impl Questions<'_> {
             _ => {}
         }
         let served = if default.is_none() { trial::served(self.globals, choice).await } else { vec![] };
-        let shown: Vec<&str> = served.iter().map(String::as_str).filter(|name| is_model(name)).take(LISTED).collect();
+        let shown = listed(&served);
         if !shown.is_empty() {
             say!("It has:");
         }
@@ -236,9 +239,19 @@ pub(super) fn address_now(config: &Config, preset: &ProviderPreset) -> Option<St
     config.address_of(&preset.name).or_else(|| preset.base_url.clone())
 }
 
+/// Bytes of the name of a model: what is longer is none, whatever a server says.
+const NAME_BYTES: usize = 256;
+
 /// Whether this can be the name of a model, and is not a key that was given in its place.
 pub(super) fn is_model(name: &str) -> bool {
-    !name.is_empty() && !name.contains(char::is_whitespace) && !has_provider_key(name)
+    let is_text = !name.is_empty() && name.len() <= NAME_BYTES;
+    is_text && !name.contains(|c: char| c.is_whitespace() || is_unsafe(c)) && !has_provider_key(name)
+}
+
+/// The names of a list that a server sent, each once, as many as are shown.
+fn listed(served: &[String]) -> Vec<&str> {
+    let mut seen = BTreeSet::new();
+    served.iter().map(String::as_str).filter(|name| is_model(name) && seen.insert(*name)).take(LISTED).collect()
 }
 
 /// What stands behind a question: the answer to an empty line.
@@ -259,4 +272,32 @@ fn command() -> Result<Option<Key>, CliError> {
     }
     say!("That is no command, or a key is in it.");
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// R50: a server may list anything; what is shown are names, each once, and nothing that a terminal would obey or hide.
+    #[test]
+    fn r50_only_names_of_a_list_are_shown_and_each_once() {
+        let long = "x".repeat(100_000);
+        let served = [
+            "a/b:c",
+            "",
+            "a b",
+            "a\nb",
+            "\u{1b}[31mred",
+            "\u{202e}live",
+            "zero\u{200b}width",
+            &long,
+            "模型",
+            "a/b:c",
+            "\0",
+        ];
+        let served: Vec<String> = served.iter().map(|name| (*name).to_owned()).collect();
+        assert_eq!(listed(&served), ["a/b:c", "模型"]);
+        let many: Vec<String> = (0..100_000).map(|number| format!("m{number}")).collect();
+        assert_eq!(listed(&many).len(), LISTED);
+    }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use protocol::limits::CHAT_DIFF_BYTES;
-use protocol::method::{DiffParams, FileAct, FilesUndone, RunDiff, RunsDiff, UndoParams};
+use protocol::method::{DiffParams, FileAct, FilesUndone, RunDiff, RunsDiff, UndoParams, UndoneRun};
 use views::{Source, count};
 
 use super::chat::Chat;
@@ -82,5 +82,19 @@ fn diff_text(diff: &RunDiff) -> String {
     }
     let by =
         diff.run_ids.first().map_or_else(|| " (no run has changed files)".to_owned(), |run| format!(" by run {run}"));
-    text + &format!("{} changed, +{added} −{removed}{by}", count(diff.files.len(), "file"))
+    text += &format!("{} changed, +{added} −{removed}{by}", count(diff.files.len(), "file"));
+    for UndoneRun { run_id, undone_at, files, of } in &diff.undone {
+        let at = views::usage::utc(*undone_at);
+        // Writing to a String cannot fail.
+        let _ = if files == of {
+            write!(text, "\nrun {run_id} was undone at {at}; `limulus redo {run_id}` makes its changes once more")
+        } else {
+            let of = count(*of, "file");
+            write!(
+                text,
+                "\n{files} of {of} of run {run_id} were undone at {at}; `limulus redo {run_id}` makes them once more"
+            )
+        };
+    }
+    text
 }

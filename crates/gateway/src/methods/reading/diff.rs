@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use engine::{FileContent, FileKind};
-use protocol::method::{DiffParams, FileAct, FileDiff, RunDiff, RunParams, RunsDiff};
+use protocol::method::{DiffParams, FileAct, FileDiff, RunDiff, RunParams, RunsDiff, UndoneRun};
 use tools::{FileStore, FileVersion, Protected, StoreLimits, UnifiedDiff};
-use views::files::{FileHistory, NetChange, net, why_not_kept};
+use views::files::{FileHistory, NetChange, Undone, net, why_not_kept};
 use views::{Source, background, lookup};
 
 use super::Reads;
@@ -51,7 +51,17 @@ impl Reads for RunsDiff {
             "" => vec![],
             folder => background(source.home, source.read, &source.texts(), Some(folder))?,
         };
-        Ok(RunDiff { session_key: row.key, run_ids, workspace, files, commands, unrecorded, background })
+        let mut undone = vec![];
+        for run in &runs {
+            let of_run = history.undone_of(source.read, run)?;
+            undone.extend(of_run.map(|Undone { at, files, of }| UndoneRun {
+                run_id: run.run,
+                undone_at: at,
+                files,
+                of,
+            }));
+        }
+        Ok(RunDiff { session_key: row.key, run_ids, workspace, files, commands, unrecorded, background, undone })
     }
 }
 
