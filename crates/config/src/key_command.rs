@@ -312,7 +312,7 @@ mod tests {
         let variables = || vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())];
         for awaited_for in [Duration::ZERO, Duration::from_millis(200)] {
             let is_awaited = || began.elapsed() < awaited_for;
-            let wait = Wait { time: Duration::from_secs(60), since: began, is_awaited: &is_awaited };
+            let wait = Wait { time: Duration::from_mins(1), since: began, is_awaited: &is_awaited };
             let error = run(("sleep 300", None), variables(), &wait).unwrap_err();
             assert_eq!(error, "cmd:sleep 300 was ended: nobody waits for its key any more");
         }

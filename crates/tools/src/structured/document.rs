@@ -115,10 +115,12 @@ impl<'a> Document<'a> {
         document
     }
 
-    /// Reads a value that no `$id` outside of this resource is between. No value that was parsed is deeper than a parser goes.
+    /// Reads a value within a resource. No value that was parsed is deeper than a parser goes.
     fn read(&mut self, value: &'a Value, resource: usize, place: Place, misplaced: Option<&'a str>) {
         let Some(members) = value.as_object() else {
-            value.as_array().into_iter().flatten().for_each(|item| self.read(item, resource, Place::Other, misplaced));
+            for item in value.as_array().into_iter().flatten() {
+                self.read(item, resource, Place::Other, misplaced);
+            }
             return;
         };
         let id = self.id(members);
@@ -136,10 +138,14 @@ impl<'a> Document<'a> {
             match (holds, member) {
                 (Some(Holds::Map), Value::Object(map)) => {
                     self.resource_of.insert(member, resource);
-                    map.values().for_each(|schema| self.read(schema, resource, Place::Schema, misplaced));
+                    for schema in map.values() {
+                        self.read(schema, resource, Place::Schema, misplaced);
+                    }
                 }
                 (Some(Holds::List | Holds::OneOrList), Value::Array(list)) => {
-                    list.iter().for_each(|schema| self.read(schema, resource, Place::Schema, misplaced));
+                    for schema in list {
+                        self.read(schema, resource, Place::Schema, misplaced);
+                    }
                 }
                 (Some(Holds::One | Holds::OneOrList), _) => self.read(member, resource, Place::Schema, misplaced),
                 (Some(Holds::Map | Holds::List) | None, _) => self.read(member, resource, Place::Other, misplaced),

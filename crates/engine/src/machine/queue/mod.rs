@@ -52,10 +52,10 @@ impl Machine {
         let cell = Cell::of(session);
         check_state(session, cell, options.only_if)?;
         let route = route(cell, mode);
-        let place = route.place(mode).map_err(|reason| match route {
-            Route::RefuseError => Refusal::NeedsHuman { key: session.account.key.clone() },
-            _ => state_refusal(session, reason),
-        })?;
+        if route == Route::RefuseError {
+            return Err(Refusal::NeedsHuman { key: session.account.key.clone() });
+        }
+        let place = route.place(mode).map_err(|reason| state_refusal(session, reason))?;
         self.ensure_capacity(&queue, moment)?;
         if self.is_stale(&queue) {
             self.emit(Reset {}, moment.now);

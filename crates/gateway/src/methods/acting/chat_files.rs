@@ -82,10 +82,9 @@ fn diff_text(diff: &RunDiff) -> String {
     }
     let by =
         diff.run_ids.first().map_or_else(|| " (no run has changed files)".to_owned(), |run| format!(" by run {run}"));
-    text += &format!("{} changed, +{added} −{removed}{by}", count(diff.files.len(), "file"));
+    let _ = write!(text, "{} changed, +{added} −{removed}{by}", count(diff.files.len(), "file"));
     for UndoneRun { run_id, undone_at, files, of } in &diff.undone {
         let at = views::usage::utc(*undone_at);
-        // Writing to a String cannot fail.
         let _ = if files == of {
             write!(text, "\nrun {run_id} was undone at {at}; `limulus redo {run_id}` makes its changes once more")
         } else {
