@@ -7,6 +7,7 @@ use std::io::{Read as _, stdin};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -34,13 +35,19 @@ pub(crate) fn key_command(words: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(end) => end,
         Err(code) => return code,
     };
-    thread::spawn(|| {
+    // Held by whoever decides how this process ends: what the command started is ended after the command itself.
+    let ending = Arc::new(Mutex::new(()));
+    let of_thread = Arc::clone(&ending);
+    thread::spawn(move || {
         // Whoever waits for the key holds the other end and writes nothing.
         let _ = stdin().read(&mut [0; 1]);
+        let _ending = of_thread.lock();
         end_all();
         std::process::exit(1);
     });
-    finish(end.recv().map_err(RecvTimeoutError::from))
+    let end = end.recv().map_err(RecvTimeoutError::from);
+    let _ending = ending.lock();
+    finish(end)
 }
 
 fn start(mut words: impl Iterator<Item = OsString>, stdin: Stdio) -> Result<Receiver<ExitStatus>, ExitCode> {

@@ -230,8 +230,21 @@ fn end(child: &mut Child, wait: &Wait<'_>) -> io::Result<ExitStatus> {
     }
 }
 
-/// Ends the command and what it started, also in another group or session: while the helper lives, all of it is below it.
+/// How long the helper may take to end what it runs: longer than it tries to.
+const HELPER_TIME: Duration = Duration::from_millis(2_500);
+
+/// Ends the command and what it started, also in another group or session: while the helper lives, all of it is below it. So it is the
+/// helper that ends it, unless it is stopped.
 fn stop(child: &mut Child) {
+    if child.stdin.take().is_some() {
+        let since = Instant::now();
+        while since.elapsed() < HELPER_TIME && matches!(child.try_wait(), Ok(None)) {
+            thread::sleep(LOOK);
+        }
+    }
+    if matches!(child.try_wait(), Ok(Some(_))) {
+        return;
+    }
     tools::end_below(child.id());
     if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
         // It fails only if all of them have ended.
