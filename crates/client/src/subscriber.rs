@@ -92,6 +92,11 @@ impl<'a> Subscriber<'a> {
         }
     }
 
+    /// The home; none for a watcher.
+    pub fn home(&self) -> Option<&'a Path> {
+        self.opening.as_ref().map(|opening| opening.globals.home.as_path())
+    }
+
     /// The home, if this process owns it and keeps it.
     pub fn owned(&self) -> Option<&'a Path> {
         let opening = self.opening.as_ref().filter(|_| self.is_owner())?;

@@ -7,7 +7,7 @@ use clap::Args;
 use config::Globals;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{RunId, SessionRow};
-use journal::Reader;
+use journal::{Read as _, Reader};
 use protocol::method::{AbortParams, RunsAbort};
 use protocol::{Client, ClientError};
 use views::count;
@@ -101,12 +101,16 @@ pub(super) async fn until_ended(
                 follower.reopen().await?;
                 is_repeated = true;
             }
-            // If the owner that is gone had recorded the request, the missed lines contain the end of the run.
+            // The owner that is gone had recorded the request.
             Err(ClientError::Answered(_)) if is_repeated => break,
             Err(error) => return Err(failed(error)),
         }
     }
     loop {
+        // The line of its end may have come between two owners, when this command followed none.
+        if is_repeated && let Some(result) = recorded(follower, key, run)? {
+            return Ok(result);
+        }
         match follower.next().await? {
             Happening::Recorded(event) => {
                 if event.run == Some(run) && event.run_end().is_some() {
@@ -120,12 +124,30 @@ pub(super) async fn until_ended(
             // The request is recorded: the next owner carries it out.
             Happening::Gone => {
                 follower.reopen().await?;
+                is_repeated = true;
                 match ask(follower.client()).await {
-                    // If the run has ended meanwhile, the missed lines contain its end.
+                    // The run may have ended meanwhile.
                     Ok(()) | Err(ClientError::Answered(_) | ClientError::Gone) => {}
                     Err(error) => return Err(failed(error)),
                 }
             }
         }
     }
+}
+
+/// The result as the journal has it, if the run is over.
+fn recorded(follower: &mut Follower<'_>, key: &str, run: RunId) -> Result<Option<AbortResult>, CliError> {
+    let Some(home) = follower.home() else { return Ok(None) };
+    let reader = Reader::open(home)?;
+    let receipt = reader.receipt(run.into())?;
+    if receipt.is_some_and(|receipt| views::never_began(receipt.state).is_some()) {
+        return Ok(Some(AbortResult::Cancelled));
+    }
+    let is_over = reader.session(key)?.is_none_or(|row| row.run != Some(run))
+        && reader.receipt(run.into())?.is_none_or(|receipt| receipt.state.is_over());
+    if is_over {
+        // What of its lines has arrived is drawn.
+        while follower.next_arrived().is_some() {}
+    }
+    Ok(is_over.then_some(AbortResult::Ended))
 }

@@ -2,6 +2,7 @@
 //! with the next owner after the last line that was drawn.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -176,6 +177,11 @@ impl<'a> Follower<'a> {
     /// Whether this process owns the home and keeps it.
     pub(crate) fn is_owner(&self) -> bool {
         self.subscriber.is_owner()
+    }
+
+    /// The home; none for one that only watches.
+    pub(crate) fn home(&self) -> Option<&'a Path> {
+        self.subscriber.home()
     }
 
     /// Runs start and continue here, if this process owns the home.
