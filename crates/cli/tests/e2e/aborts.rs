@@ -150,3 +150,18 @@ fn r16_what_a_command_resumes_without_an_owner_it_finishes() {
         assert_eq!(server.seen().len(), at_stop + requests - 1, "{command:?}");
     }
 }
+
+/// R15: of several aborts at once each ends, whichever of them owns the home meanwhile.
+#[test]
+fn r15_each_of_several_aborts_at_once_ends() {
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    for round in 1..=6 {
+        let agent = home.start(&["agent", "-m", "tokens=1 hang=1"]);
+        until("a request without an answer", || server.seen().len() == round);
+        agent.kill();
+        let aborts: Vec<_> = (0..6).map(|_| home.start(&["runs", "abort", "--session", "main"])).collect();
+        let codes: Vec<_> = aborts.into_iter().map(|abort| abort.finish().code).collect();
+        assert!(codes.contains(&Some(0)) && codes.iter().all(|code| [Some(0), Some(4)].contains(code)), "{codes:?}");
+    }
+}
