@@ -157,11 +157,13 @@ fn r15_each_of_several_aborts_at_once_ends() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server);
     for round in 1..=6 {
-        let agent = home.start(&["agent", "-m", "tokens=1 hang=1"]);
+        // A fault comes once for each text.
+        let agent = home.start(&["agent", "-m", &format!("tokens=1 hang=1 round {round}")]);
         until("a request without an answer", || server.seen().len() == round);
         agent.kill();
         let aborts: Vec<_> = (0..6).map(|_| home.start(&["runs", "abort", "--session", "main"])).collect();
         let codes: Vec<_> = aborts.into_iter().map(|abort| abort.finish().code).collect();
         assert!(codes.contains(&Some(0)) && codes.iter().all(|code| [Some(0), Some(4)].contains(code)), "{codes:?}");
+        assert_eq!(home.json(&["runs", "list"])[round - 1]["outcome"], "aborted");
     }
 }
