@@ -5,12 +5,14 @@ mod help;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use config::FlagValues;
 use views::printable_line;
 
 use crate::commands;
+use crate::error::{CliError, ErrorStyle};
 use crate::language;
 use crate::other_tools;
 use crate::output::{self, ColorWhen};
@@ -102,7 +104,7 @@ pub(crate) enum Command {
 }
 
 /// Prints the help, or the error of a command line. An error repeats arguments, so it has no colours: all of it is escaped.
-pub(crate) fn refused(mut error: clap::Error, words: &[OsString]) -> ExitCode {
+pub(crate) fn refused(mut error: clap::Error, words: &[OsString], style: ErrorStyle) -> ExitCode {
     let exit = error.exit_code();
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         // Nothing of the command line is in the help.
@@ -113,12 +115,27 @@ pub(crate) fn refused(mut error: clap::Error, words: &[OsString]) -> ExitCode {
         for (kind, value) in texts {
             error.insert(kind, value);
         }
-        output::say_text(&language::lines(&error.render().to_string()));
+        let text = error.render().to_string();
+        match style {
+            ErrorStyle::Text => output::say_text(&language::lines(&text)),
+            ErrorStyle::Json => of_parser(&text).print(style),
+        }
     } else {
         // Nothing of the command line is in the help. A closed stdout is not an error.
         let _ = in_language(&error, words).unwrap_or(error).print();
     }
     ExitCode::from(u8::try_from(exit).unwrap_or(2))
+}
+
+/// The error in a text of the parser: a paragraph that says what is wrong, then tips and the usage.
+fn of_parser(text: &str) -> CliError {
+    let (what, advice) = text.split_once("\n\n").unwrap_or((text, ""));
+    let joined = |text: &str, by| {
+        let lines =
+            text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("For more information"));
+        lines.collect::<Vec<_>>().join(by)
+    };
+    CliError::Usage { what: joined(what.strip_prefix("error: ").unwrap_or(what), " "), hint: joined(advice, "; ") }
 }
 
 /// The same help in the language of this process, if that is not English.
@@ -165,6 +182,10 @@ fn one_line(value: &ContextValue) -> Option<ContextValue> {
         ContextValue::String(text) => ContextValue::String(printable_line(text).into_owned()),
         ContextValue::Strings(texts) => {
             ContextValue::Strings(texts.iter().map(|text| printable_line(text).into_owned()).collect())
+        }
+        ContextValue::StyledStrs(texts) => {
+            let escaped = |text: &StyledStr| printable_line(&text.to_string()).into_owned().into();
+            ContextValue::StyledStrs(texts.iter().map(escaped).collect())
         }
         _ => return None,
     })

@@ -63,18 +63,19 @@ pub fn main() -> ExitCode {
     tools::hide_from_commands();
     plant_mutant();
     output::escape_panics();
-    let words = match shorthand::completed(deprecation::arguments()) {
-        Ok(words) => words,
-        Err(error) => return failed(&error, ErrorStyle::Text),
-    };
-    let cli = match Cli::try_parse_from(&words) {
-        Ok(cli) => cli,
-        Err(error) => return args::refused(error, &words),
-    };
-    output::set_color(cli.color);
+    let words = deprecation::arguments();
     // Every command with `--json` means by it that a program reads what it prints.
     let is_json = words.iter().take_while(|word| *word != "--").any(|word| word == "--json");
     let style = if is_json { ErrorStyle::Json } else { ErrorStyle::Text };
+    let words = match shorthand::completed(words) {
+        Ok(words) => words,
+        Err(error) => return failed(&error, style),
+    };
+    let cli = match Cli::try_parse_from(&words) {
+        Ok(cli) => cli,
+        Err(error) => return args::refused(error, &words, style),
+    };
+    output::set_color(cli.color);
     match run(cli.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error, style),

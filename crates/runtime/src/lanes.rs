@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use engine::{Lane, LaneAnswer, LaneRequest, LaneWait, Lanes, RunId, Session, Timestamp};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::runtime::Shared;
 
@@ -48,6 +48,8 @@ impl LaneUpdate {
 /// The lanes of a home.
 pub(crate) struct LaneHandle {
     inside: Mutex<Inside>,
+    /// Notified when closed lanes are opened.
+    opened: Notify,
     update: Option<mpsc::UnboundedSender<LaneUpdate>>,
 }
 
@@ -80,7 +82,15 @@ impl LaneHandle {
     /// If they are closed, no run starts until they are opened.
     pub(crate) fn new(update: Option<mpsc::UnboundedSender<LaneUpdate>>, closed: bool) -> Self {
         let lanes = if closed { Lanes::closed() } else { Lanes::default() };
-        Self { inside: Mutex::new(Inside { lanes, waiting: BTreeMap::new() }), update }
+        Self { inside: Mutex::new(Inside { lanes, waiting: BTreeMap::new() }), opened: Notify::new(), update }
+    }
+
+    /// Waits until runs start.
+    pub(crate) async fn runs_started(&self) {
+        let opened = self.opened.notified();
+        if self.lock().lanes.are_closed() {
+            opened.await;
+        }
     }
 
     /// Runs start from now on.
@@ -88,6 +98,8 @@ impl LaneHandle {
         let mut inside = self.lock();
         let entered = inside.lanes.open();
         inside.admit(&entered);
+        drop(inside);
+        self.opened.notify_waiters();
     }
 
     /// Frees the slot of a run for the next one.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use config::Globals;
 use engine::tables::lifecycle::LifecycleKind;
-use engine::{RunId, SessionRow};
+use engine::{ReceiptState, RunId, SessionRow};
 use journal::{Read as _, Reader};
 use protocol::method::{AbortParams, RunsAbort};
 use protocol::{Client, ClientError};
@@ -139,12 +139,12 @@ pub(super) async fn until_ended(
 fn recorded(follower: &mut Follower<'_>, key: &str, run: RunId) -> Result<Option<AbortResult>, CliError> {
     let Some(home) = follower.home() else { return Ok(None) };
     let reader = Reader::open(home)?;
-    let receipt = reader.receipt(run.into())?;
-    if receipt.is_some_and(|receipt| views::never_began(receipt.state).is_some()) {
+    let state = reader.receipt(run.into())?.map(|receipt| receipt.state);
+    if state.and_then(views::never_began).is_some() {
         return Ok(Some(AbortResult::Cancelled));
     }
-    let is_over = reader.session(key)?.is_none_or(|row| row.run != Some(run))
-        && reader.receipt(run.into())?.is_none_or(|receipt| receipt.state.is_over());
+    let is_over =
+        reader.session(key)?.is_none_or(|row| row.run != Some(run)) && state.is_none_or(ReceiptState::is_over);
     if is_over {
         // What of its lines has arrived is drawn.
         while follower.next_arrived().is_some() {}

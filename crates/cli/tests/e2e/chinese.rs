@@ -51,6 +51,10 @@ pub(crate) fn r61_what_programs_read_is_in_no_language() {
         (&["runs", "show", "nix", "--json"][..], 4),
         (&["undo", "--json"], 3),
         (&["send", "--json", "/undo", "--key", "k"], 2),
+        (&["status", "--json", "--bogus"], 2),
+        (&["receipt", "--json"], 2),
+        (&["runs", "list", "--json", "--limit", "none"], 2),
+        (&["--json", "statsu"], 2),
     ] {
         let failed = chinese.run(words).expect_code(code);
         let error: serde_json::Value = serde_json::from_str(failed.err.trim_end()).expect("one line of JSON");

@@ -152,6 +152,17 @@ fn r44_no_byte_from_outside_is_obeyed_by_a_terminal() {
     );
 }
 
+/// R24: a tip that repeats an argument is one line, also in a pipe.
+#[test]
+fn r24_a_tip_shows_an_argument_as_one_line() {
+    let home = Home::new();
+    let err = |option: &str| home.run(&["agent", option]).expect_code(2).err;
+    let (plain, hostile) = (err("--bogus-option"), err("--bogus\u{202e}\noption"));
+    assert!(plain.contains("to pass '--bogus-option' as a value"), "{plain}");
+    assert!(hostile.contains(r"to pass '--bogus\u202e\noption' as a value"), "{hostile}");
+    assert_eq!(hostile.lines().count(), plain.lines().count(), "{hostile}");
+}
+
 /// R09: on a terminal a call is one line as in a shell, or a sentence, and a failed command shows the end of its output.
 #[test]
 fn r09_a_terminal_shows_a_failed_command_with_its_last_lines_and_a_read_as_a_sentence() {

@@ -35,7 +35,7 @@ pub(super) struct Order {
 
 pub(super) async fn perform(shared: Arc<Shared>, order: Order, reporter: Reporter) {
     let effect = reporter.effect();
-    shared.runs_started().await;
+    shared.lanes.runs_started().await;
     let by = format!("{}/{}", order.candidate.provider, order.candidate.model);
     let mut usage = Usage::default();
     let title = ask(&shared, order, &mut usage).await;

@@ -67,7 +67,6 @@ impl Runtime {
             events: options.events,
             approver: options.approver,
             lanes: LaneHandle::new(options.waits, options.holds_runs),
-            starts_runs: watch::Sender::new(!options.holds_runs),
             broken: watch::Sender::new(None),
             disk_full_waits: watch::Sender::new(BTreeMap::new()),
         };
@@ -98,7 +97,6 @@ impl Runtime {
     /// Starts what the option `holds_runs` has held.
     pub fn start_runs(&self) {
         self.shared.lanes.open();
-        self.shared.starts_runs.send_replace(true);
     }
 
     /// The number of sessions that have an actor now.

@@ -40,8 +40,6 @@ pub(crate) struct Shared {
     pub(super) events: Option<mpsc::UnboundedSender<Published>>,
     pub(super) approver: Option<Box<dyn Approver>>,
     pub(crate) lanes: LaneHandle,
-    /// Whether runs start.
-    pub(crate) starts_runs: watch::Sender<bool>,
     pub(crate) broken: watch::Sender<Option<journal::Error>>,
     pub(super) disk_full_waits: watch::Sender<BTreeMap<String, DiskFullWait>>,
 }
@@ -58,12 +56,6 @@ impl Shared {
     /// Reports that a session no longer waits.
     pub(crate) fn clear_disk_full(&self, key: &str) {
         self.disk_full_waits.send_if_modified(|all| all.remove(key).is_some());
-    }
-
-    /// Waits until runs start.
-    pub(crate) async fn runs_started(&self) {
-        // The sender is in this value.
-        let _ = self.starts_runs.subscribe().wait_for(|starts| *starts).await;
     }
 
     /// Where `read` finds the whole of an output: in the journal.
