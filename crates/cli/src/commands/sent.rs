@@ -30,6 +30,8 @@ pub(super) struct Sent {
     pub(super) steers: Option<MessageId>,
     /// Ends of runs that arrived before the acceptance.
     ended: Vec<(RunId, RunEnd)>,
+    /// Why its session needs a human, and what helps, if that arrived before the acceptance.
+    held: Option<Held>,
     /// The folder of the home.
     home: PathBuf,
     /// Whether its run may stop before a call.
@@ -40,6 +42,14 @@ pub(super) struct Sent {
     pub(super) paused_before: Option<RunId>,
     /// Whether this process owns the home, and so executes what the message waits for.
     is_owner: bool,
+}
+
+/// A session that needs a human since a run of it has failed.
+#[derive(Debug)]
+struct Held {
+    run: Option<RunId>,
+    why: String,
+    remedy: Option<String>,
 }
 
 impl Sent {
@@ -104,6 +114,9 @@ impl Sent {
                         && let Some(awaited) = budget::awaited(follower.client(), &params.session_key).await
                     {
                         return Err(awaited.error(&params.session_key));
+                    }
+                    if let Some(held) = self.held.take() {
+                        return Err(held.of(run_id));
                     }
                     // Its run may have stopped before this command began.
                     self.must_go_on(&mut follower.screen)?;
@@ -181,15 +194,13 @@ impl Sent {
             }
             _ => {}
         }
-        // Before the response nobody knows whether the message is recorded; the response says so.
-        if let Stream::State(StateLine::Lifecycle { reason: Some(why), remedy, .. }) = &event.what
-            && let Some(run) = self.run
-        {
-            let is_other = event.run.is_some_and(|other| other != run);
-            let what =
-                if is_other { format!("{why}; the message is recorded and waits for that") } else { why.clone() };
-            let hint = remedy.clone().unwrap_or_default();
-            return Err(CliError::Refused { exit: Exit::Refused, what, hint });
+        if let Stream::State(StateLine::Lifecycle { reason, remedy, .. }) = &event.what {
+            let held = reason.clone().map(|why| Held { run: event.run, why, remedy: remedy.clone() });
+            // Before the response nobody knows whether the message is recorded; the response says so.
+            match (self.run, held) {
+                (Some(run), Some(held)) => return Err(held.of(run)),
+                (_, held) => self.held = held,
+            }
         }
         Ok(None)
     }
@@ -216,6 +227,16 @@ impl Sent {
             Some(run) => AbortParams { run: Some(run.to_string()), ..AbortParams::default() },
             None => AbortParams { session: Some(key.to_owned()), ..AbortParams::default() },
         }
+    }
+}
+
+impl Held {
+    /// The error of a message that is recorded and has this run.
+    fn of(self, run: RunId) -> CliError {
+        let Self { run: other, why, remedy } = self;
+        let is_other = other.is_some_and(|other| other != run);
+        let what = if is_other { format!("{why}; the message is recorded and waits for that") } else { why };
+        CliError::Refused { exit: Exit::Refused, what, hint: remedy.unwrap_or_default() }
     }
 }
 
