@@ -107,6 +107,7 @@ pub(crate) async fn run(mut args: AgentArgs, globals: &Globals) -> Result<(), Cl
     let overrides = Overrides { workspace: Some(settings.workspace), ..overrides };
     let (attachments, types) = attached(args.attach, tools::Secrets::new(config.secrets())).await?;
     notes.extend(image_note.filter(|_| types.iter().any(|media_type| media_type.starts_with("image/"))));
+    let keyed_in = args.key.is_some().then(|| globals.home.clone());
     let params = AgentParams {
         message: text,
         session_key: key.to_string(),
@@ -145,7 +146,7 @@ pub(crate) async fn run(mut args: AgentArgs, globals: &Globals) -> Result<(), Cl
     if let Ok(Ending::Run(run, end)) = &ended {
         summary::say(&mut follower, (*run, end.outcome), &conversation, globals).await;
     }
-    let wanted = Wanted { output, schema, as_json: args.writer.json, home: globals.home.clone() };
+    let wanted = Wanted { output, schema, as_json: args.writer.json, keyed_in };
     let exit = give(&mut follower, (&params, wanted), &ended, globals).await;
     let closed = follower.close(End::of(&ended)).await;
     exit.and(closed)

@@ -22,8 +22,8 @@ pub(super) struct Wanted {
     /// What the answer is to fit.
     pub(super) schema: Option<Value>,
     pub(super) as_json: bool,
-    /// The folder of the home.
-    pub(super) home: PathBuf,
+    /// The folder of the home, if the message has a key: it may name a run that was started before, with its own schema.
+    pub(super) keyed_in: Option<PathBuf>,
 }
 
 impl Wanted {
@@ -41,8 +41,11 @@ impl Wanted {
             }
         };
         let completed = outcome(run, end);
-        // A run that this message only names again, by its key, has the schema that it was started with.
-        let schema = task::schema_of(&Reader::open(&self.home)?, run)?.or_else(|| self.schema.clone());
+        let started_with = match &self.keyed_in {
+            Some(home) => task::schema_of(&Reader::open(home)?, run)?,
+            None => None,
+        };
+        let schema = started_with.or_else(|| self.schema.clone());
         let value = match &schema {
             Some(schema) if completed.is_ok() => Some(task::structured(schema, &end.text).await),
             _ => None,
