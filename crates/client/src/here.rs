@@ -2,9 +2,11 @@
 //! or another service asks for the home. The task alone holds the service, so the home is released even if the command
 //! waits for an unread terminal.
 
+use std::convert::Infallible;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use engine::RunId;
 use gateway::Service;
 use protocol::ClientError;
 use tokio::sync::{mpsc, watch};
@@ -13,9 +15,6 @@ use tokio::task::JoinHandle;
 use crate::error::Error;
 use crate::owner_client::{OwnerClient, greet, hang_up};
 
-/// When this command is done, answers for other clients may continue for this long.
-const DRAIN: Duration = Duration::from_secs(1);
-
 /// What an owning process keeps.
 pub(crate) struct Here {
     /// Gone when the home is released.
@@ -23,6 +22,8 @@ pub(crate) struct Here {
     handing_over: watch::Receiver<bool>,
     /// How long answers may continue, once the command is done.
     stop: watch::Sender<Option<Duration>>,
+    /// How long an answer for another client may continue in order.
+    pub(crate) drain: Duration,
     keeper: JoinHandle<Result<(), gateway::Error>>,
     /// Notes about a changed configuration.
     pub(crate) notes: mpsc::Receiver<String>,
@@ -44,6 +45,7 @@ impl Here {
             handing_over: service.handing_over(),
             broken: service.runtime().broken(),
             stop,
+            drain,
             keeper: tokio::spawn(keep(service, listening, stopped, drain)),
             notes,
         }
@@ -61,6 +63,13 @@ impl Here {
         }
     }
 
+    /// Starts no run any more as soon as this one has ended.
+    pub(crate) fn hold_runs_after(&self, run: RunId) {
+        if let Some(service) = self.service.upgrade() {
+            service.runtime().hold_runs_after(run);
+        }
+    }
+
     /// A new connection to this owner, after it dropped the last one because this client read too slowly.
     pub(crate) async fn attach(&self, can_approve: bool) -> Result<OwnerClient, ClientError> {
         let stream = self.service.upgrade().ok_or(ClientError::Gone)?.attach();
@@ -68,10 +77,21 @@ impl Here {
     }
 
     /// Accepts no further clients and shuts the service down in order. Clients receive everything that is recorded
-    /// until then. A shutdown by a signal does not wait for answers.
-    pub(crate) async fn leave(&mut self, at_once: bool) -> Result<(), Error> {
-        self.stop.send_replace(Some(if at_once { Duration::ZERO } else { DRAIN }));
-        self.released().await
+    /// until then. Answers in progress may be completed, unless `at_once` is or becomes true.
+    pub(crate) async fn leave(&mut self, mut at_once: watch::Receiver<bool>) -> Result<(), Error> {
+        let drain = if *at_once.borrow() { Duration::ZERO } else { self.drain };
+        self.stop.send_replace(Some(drain));
+        let stop = self.stop.clone();
+        let stopping = async {
+            if at_once.wait_for(|at_once| *at_once).await.is_ok() {
+                stop.send_replace(Some(Duration::ZERO));
+            }
+            std::future::pending::<Infallible>().await
+        };
+        tokio::select! {
+            left = self.released() => left,
+            never = stopping => match never {},
+        }
     }
 
     /// Waits until the service has shut down. Must not be called again after it returned.
@@ -95,13 +115,26 @@ async fn keep(
     if let Some(listening) = listening {
         hang_up(listening).await;
     }
-    match asked {
-        Err(within) => service.leave(within).await,
-        // The command may be done, or stopped by a signal, before the answers are.
-        Ok(drain) => tokio::select! {
-            left = service.leave(drain) => left,
-            within = stopped(&mut stop) => service.leave(within).await,
-        },
+    // The command may be done, or stopped by a signal, before the answers are.
+    let mut within = match asked {
+        Ok(drain) => drain,
+        Err(within) => within,
+    };
+    loop {
+        tokio::select! {
+            left = service.leave(within) => return left,
+            sooner = stopped_after(&mut stop, within) => within = sooner,
+        }
+    }
+}
+
+/// Waits until less time is left than this.
+async fn stopped_after(stop: &mut watch::Receiver<Option<Duration>>, within: Duration) -> Duration {
+    loop {
+        match stop.wait_for(|stopped| stopped.is_some_and(|stopped| stopped < within)).await.map(|stopped| *stopped) {
+            Ok(Some(sooner)) => return sooner,
+            _ => std::future::pending().await,
+        }
     }
 }
 

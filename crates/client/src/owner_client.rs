@@ -9,7 +9,7 @@ use config::{Config, ConfigResolver, Globals};
 use gateway::socket::{self, Listener};
 use gateway::{Service, ServiceOptions, Tenure};
 use journal::Sqlite;
-use protocol::method::{Cap, ClientInfo, ConnectParams};
+use protocol::method::{Cap, ClientInfo, ConnectParams, OwnerKind};
 use protocol::{Client, ClientError, Events, PROTOCOL};
 use runtime::IdlePolicy;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -31,8 +31,8 @@ pub(crate) const CHANGE: Duration = Duration::from_secs(5);
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 /// Time after its drain within which an owner must have released a home that it hands over.
 pub(crate) const RELEASE: Duration = Duration::from_secs(20);
-/// How long a command waits for the next owner without a word.
-const SILENT: Duration = Duration::from_secs(1);
+/// How long a command waits for an owner that changes without a word.
+pub(crate) const SILENT: Duration = Duration::from_secs(1);
 /// How long a command leaves a home to the service that has claimed it: a service takes a free home at its next look.
 const PRECEDENCE: Duration = Duration::from_secs(10);
 /// How many notes of an owner wait to be printed. A further one is dropped rather than waited for.
@@ -45,6 +45,8 @@ pub struct OwnerClient {
     pub(crate) events: Events,
     /// The process id of the owner.
     pub pid: u32,
+    /// What the owner was when it was found; one of an older version does not say.
+    pub kind: Option<OwnerKind>,
     /// The methods that the owner knows: it may have another version.
     methods: Vec<String>,
     /// The owner, if it is this process.
@@ -116,11 +118,13 @@ impl Opening<'_> {
             match Sqlite::own(home) {
                 Ok(journal) => return Ok(OwnerClient { is_successor, ..self.own(Arc::new(journal)).await? }),
                 Err(error @ journal::Error::Owned { .. }) => {
-                    is_successor = true;
                     // An owner that does not complete the handshake is stopped; one without a socket starts or shuts
                     // down, or hands the home over to the service that has claimed it.
-                    let most = if is_claimed { self.config.drain().saturating_add(RELEASE) } else { CHANGE };
+                    let most = self.config.drain().saturating_add(if is_claimed { RELEASE } else { CHANGE });
                     let is_changing = is_away && began.elapsed() < most;
+                    if is_changing && began.elapsed() > SILENT && !std::mem::replace(&mut reported, true) {
+                        (self.notify)(OpeningNotice::Waiting { owned: &error });
+                    }
                     if !is_changing && !self.wait {
                         return Err(error.into());
                     }
@@ -216,6 +220,7 @@ where
         client,
         events,
         pid: hello.server.pid,
+        kind: hello.server.kind,
         methods: hello.features.methods,
         here: None,
         is_successor: false,

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use protocol::method::{EventsSubscribe, SubscribeParams};
+use protocol::method::{EventsSubscribe, OwnerKind, SubscribeParams};
 use protocol::{Client, ClientError};
 
 use crate::error::Error;
@@ -40,7 +40,7 @@ impl Subscriber<'_> {
     /// Finds or becomes the next owner, and continues each followed session after its last line. `note` receives the notes
     /// of a service in this process that is gone. Cancel-safe: what is cancelled may be closed.
     pub async fn reopen(&mut self, note: &mut dyn FnMut(String)) -> Result<Reopened, Error> {
-        let before = self.owner_client.pid;
+        let (before, executed) = (self.owner_client.pid, self.owner_client.kind != Some(OwnerKind::Change));
         self.closed().await?;
         let mut handed_over = false;
         while let Some(here) = &self.owner_client.here {
@@ -66,7 +66,8 @@ impl Subscriber<'_> {
             }
         }
         let is_own = self.is_own();
-        self.took_over |= is_own;
+        // What an owner that only changes something leaves, nobody has executed.
+        self.took_over |= is_own && (executed || self.owner_client.is_successor);
         let pid = self.owner_client.pid;
         Ok(match (is_own, handed_over) {
             (true, true) => Reopened::Returned,

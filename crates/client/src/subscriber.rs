@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::pin::pin;
 
+use engine::RunId;
 use protocol::event::AGENT_EVENT;
-use protocol::method::{EventsSubscribe, SubscribeParams};
+use protocol::method::{EventsSubscribe, OwnerKind, SubscribeParams};
 use protocol::notice::{Answered, Asked, DiskFull, Notice};
 use protocol::{Client, ClientError, Event, EventFrame};
 use serde::Deserialize;
+use tokio::sync::watch;
 
 use crate::error::Error;
 use crate::here::Here;
-use crate::owner_client::{Opening, OwnerClient, is_gone};
+use crate::owner_client::{Opening, OwnerClient, SILENT, is_gone};
 use crate::progress::Progress;
 
 /// The subscription key of the whole home.
@@ -103,7 +106,19 @@ impl<'a> Subscriber<'a> {
         Some(&opening.globals.home)
     }
 
-    /// Whether this process owns the home because another owner was gone.
+    /// What the owner is.
+    pub fn owner_kind(&self) -> Option<OwnerKind> {
+        self.owner_client.kind
+    }
+
+    /// Where this process owns the home, no run starts any more as soon as this one has ended.
+    pub fn hold_runs_after(&self, run: RunId) {
+        if let Some(here) = &self.owner_client.here {
+            here.hold_runs_after(run);
+        }
+    }
+
+    /// Whether this process owns the home because another owner was gone that has executed runs.
     pub fn has_taken_over(&self) -> bool {
         self.took_over && self.is_owner()
     }
@@ -176,16 +191,27 @@ impl<'a> Subscriber<'a> {
         }
     }
 
-    /// Disconnects. If this process is the owner, it shuts down in order, so that others can continue; unless `at_once`,
-    /// answers may finish within a second. `see` receives the lines and notes until then.
-    pub async fn close(self, at_once: bool, mut see: impl FnMut(Arrival)) -> Result<(), Error> {
+    /// Disconnects. If this process is the owner, it shuts down in order, so that others can continue; unless `at_once` is or
+    /// becomes true, answers in progress are completed within the time for that. `see` receives the lines and notes until then.
+    pub async fn close(self, at_once: watch::Receiver<bool>, mut see: impl FnMut(Arrival)) -> Result<(), Error> {
         let mut owner_client = self.owner_client;
         let Some(mut here) = owner_client.here.take() else { return Ok(()) };
+        let most = here.drain.as_secs();
+        let mut completes = !*at_once.borrow();
         let leaving = here.leave(at_once);
         let reading = async {
-            while let Some(frame) = owner_client.events.recv().await {
-                if let Some(event) = line(&frame) {
-                    see(Arrival::Line(event));
+            let mut silent = pin!(tokio::time::sleep(SILENT));
+            loop {
+                tokio::select! {
+                    frame = owner_client.events.recv() => match frame {
+                        Some(frame) => line(&frame).into_iter().for_each(|event| see(Arrival::Line(event))),
+                        None => break,
+                    },
+                    () = &mut silent, if completes => {
+                        completes = false;
+                        let text = format!("… an answer in progress is completed first ({most} s at most); Ctrl-C leaves at once");
+                        see(Arrival::Note(text));
+                    }
                 }
             }
         };

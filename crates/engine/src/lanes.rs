@@ -87,6 +87,8 @@ pub struct Lanes {
     bounds: LaneBounds,
     /// Whether no run starts.
     closed: bool,
+    /// When this run leaves, no further one starts.
+    closes_after: Option<RunId>,
     inside: BTreeMap<RunId, LaneRequest>,
     /// How many run, by lane, and by agent in it.
     taken: BTreeMap<Lane, usize>,
@@ -146,7 +148,13 @@ impl Lanes {
     /// Returns the runs that start, in order.
     pub fn open(&mut self) -> Vec<RunId> {
         self.closed = false;
+        self.closes_after = None;
         self.fill_all()
+    }
+
+    /// No run starts any more as soon as this one leaves.
+    pub fn close_after(&mut self, run: RunId) {
+        self.closes_after = Some(run);
     }
 
     /// Whether no run starts.
@@ -204,6 +212,7 @@ impl Lanes {
 
     /// A run no longer needs or waits for a slot. Returns the runs that start because of it.
     pub fn leave(&mut self, run: RunId) -> Vec<RunId> {
+        self.closed |= self.closes_after == Some(run);
         if let Some(lane) = self.forget_ticket(run) {
             // Others may have waited behind it.
             return self.fill(lane);

@@ -11,6 +11,7 @@ use engine::{ReceiptState, RunId, SessionRow, Timestamp};
 use journal::{Collected, Journal, Read, SearchIndex};
 use protocol::deprecated::Deprecated;
 use protocol::limits::ALL_BUFFERED_BYTES;
+use protocol::method::OwnerKind;
 use runtime::{IdlePolicy, Options, Resolver, Runtime};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -302,6 +303,15 @@ impl Service {
                 what: "the owner of this home is a service, which keeps it".to_owned(),
                 hint: "stop that service first".to_owned(),
             }),
+        }
+    }
+
+    /// What this owner is now.
+    pub(crate) fn kind(&self) -> OwnerKind {
+        match self.tenure {
+            Tenure::Service => OwnerKind::Service,
+            Tenure::Command { .. } if self.runtime.holds_runs() => OwnerKind::Change,
+            Tenure::Command { .. } => OwnerKind::Command,
         }
     }
 

@@ -102,6 +102,17 @@ impl LaneHandle {
         self.opened.notify_waiters();
     }
 
+    /// No run starts any more as soon as this one has ended. Until then they do.
+    pub(crate) fn close_after(&self, run: RunId) {
+        self.open();
+        self.lock().lanes.close_after(run);
+    }
+
+    /// Whether no run starts.
+    pub(crate) fn are_closed(&self) -> bool {
+        self.lock().lanes.are_closed()
+    }
+
     /// Frees the slot of a run for the next one.
     pub(crate) fn leave(&self, run: RunId) {
         let mut inside = self.lock();

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,13 +14,13 @@ use gateway::methods::chat_command;
 use journal::{Read as _, Reader};
 use protocol::event::{Stream, ToolLine};
 use protocol::method::{
-    AbortParams, AnswerParams, ApprovalsResolve, HealthGet, Method, NoParams, RunsAbort, SubscribeParams,
+    AbortParams, AnswerParams, ApprovalsResolve, HealthGet, Method, NoParams, OwnerKind, RunsAbort, SubscribeParams,
 };
 use protocol::notice::Asked;
 use protocol::{Client, ClientError, Event};
 use runtime::NOBODY_TO_ASK;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 use views::count;
 
@@ -182,6 +183,16 @@ impl<'a> Follower<'a> {
     /// The home; none for one that only watches.
     pub(crate) fn home(&self) -> Option<&'a Path> {
         self.subscriber.home()
+    }
+
+    /// What the owner is; one of an older version does not say.
+    pub(crate) fn owner_kind(&self) -> Option<OwnerKind> {
+        self.subscriber.owner_kind()
+    }
+
+    /// This command leaves when this run has ended: as the owner it starts none after it.
+    pub(crate) fn hold_runs_after(&self, run: RunId) {
+        self.subscriber.hold_runs_after(run);
     }
 
     /// Runs start and continue here, if this process owns the home.
@@ -396,13 +407,22 @@ impl<'a> Follower<'a> {
             steering.finish(&mut self.screen);
         }
         self.screen.hide_status();
-        let (is_stopped, mut screen) = (end == End::Stopped, self.screen);
-        let closed = self.subscriber.close(is_stopped, |arrival| match arrival {
+        let (is_stopped, mut screen, mut signals) = (end == End::Stopped, self.screen, self.signals);
+        let (at_once, is_at_once) = watch::channel(is_stopped);
+        let closed = self.subscriber.close(is_at_once, |arrival| match arrival {
             Arrival::Line(event) if is_stopped => screen.draw(&event),
             Arrival::Note(note) => screen.say(&note),
             _ => {}
         });
-        let closed = closed.await;
+        let mut closed = pin!(closed);
+        let closed = loop {
+            tokio::select! {
+                closed = &mut closed => break closed,
+                _ = signals.interrupt.recv() => {}
+                _ = signals.terminate.recv() => {}
+            }
+            at_once.send_replace(true);
+        };
         screen.hide_status();
         Ok(closed?)
     }

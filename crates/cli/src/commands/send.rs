@@ -11,7 +11,7 @@ use engine::tables::routing::OnlyIf;
 use engine::{Interrupt, MessageId, ModeSource, QueueMode, ReceiptRow, ReceiptState, RunId, Timestamp};
 use gateway::methods::chat_command;
 use journal::{Read as _, Reader};
-use protocol::method::{Agent, AgentAnswer, AgentParams, RunParams};
+use protocol::method::{Agent, AgentAnswer, AgentParams, OwnerKind, RunParams};
 use serde::Serialize;
 use uuid::Uuid;
 use views::SessionKey;
@@ -140,6 +140,9 @@ struct SentMessage {
     starts_run: bool,
     /// Whether an owner is there to execute it.
     served: bool,
+    /// What that owner is: one that is a command leaves when that is done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owner: Option<OwnerKind>,
     /// The paused run of its session, which comes first.
     #[serde(skip_serializing_if = "Option::is_none")]
     paused: Option<RunId>,
@@ -216,7 +219,9 @@ async fn send(follower: &mut Follower<'_>, params: &AgentParams) -> Result<SendR
             Ok(AgentAnswer::Accepted {
                 run_id, accepted_at, message, mode, mode_by, state, ahead, ends_run, ..
             }) => {
-                let (session, served) = (params.session_key.clone(), !follower.is_owner());
+                let owner = follower.owner_kind().filter(|_| !follower.is_owner());
+                let served = !follower.is_owner() && owner != Some(OwnerKind::Change);
+                let session = params.session_key.clone();
                 return Ok(SendResponse::Message(SentMessage {
                     message,
                     session,
@@ -229,6 +234,7 @@ async fn send(follower: &mut Follower<'_>, params: &AgentParams) -> Result<SendR
                     accepted_at,
                     starts_run: false,
                     served,
+                    owner,
                     paused: None,
                 }));
             }
@@ -255,13 +261,15 @@ async fn left(sent: SentMessage, globals: &Globals) -> Result<SentMessage, CliEr
     if sent.served {
         return started(sent, &reader).await;
     }
-    let served = look(&globals.home, false).await.is_some();
+    let owner = look(&globals.home, false).await.and_then(Result::ok);
+    let served = owner.as_ref().is_some_and(|owner| owner.kind != Some(OwnerKind::Change));
+    let owner = owner.and_then(|owner| owner.kind);
     let receipt = reader.receipt(sent.message)?;
     let Some(ReceiptRow { state, run, .. }) = receipt.filter(|receipt| receipt.state != sent.state) else {
-        return started(SentMessage { served, ..sent }, &reader).await;
+        return started(SentMessage { served, owner, ..sent }, &reader).await;
     };
     let starts_run = state == ReceiptState::Started && run == sent.message.into();
-    Ok(SentMessage { state, run, ahead: None, starts_run, served, ..sent })
+    Ok(SentMessage { state, run, ahead: None, starts_run, served, owner, ..sent })
 }
 
 /// What becomes of the message at once: it is accepted before its run starts, and one that nothing comes before is not
@@ -294,7 +302,7 @@ fn now(sent: SentMessage, session: Option<(LifecycleKind, Option<RunId>)>) -> Se
 }
 
 fn lay_out(sent: &SentMessage) -> String {
-    let SentMessage { message, session, mode, state, run, ahead, starts_run, served, paused, .. } = sent;
+    let SentMessage { message, session, mode, state, run, ahead, starts_run, served, owner, paused, .. } = sent;
     let place = ahead.map(|ahead| format!(", number {ahead} in the queue")).unwrap_or_default();
     let mut page = Page::default();
     let does = match (starts_run, state) {
@@ -315,6 +323,8 @@ fn lay_out(sent: &SentMessage) -> String {
         ));
     } else if !served && !state.is_over() {
         page.line(format!("  nobody owns this home now: `limulus resume {session}` or `limulus serve` answers it"));
+    } else if *owner == Some(OwnerKind::Command) && !state.is_over() {
+        page.line(format!("  the owner is a command: if that ends first, `limulus resume {session}` or `limulus serve` answers it"));
     }
     page.text()
 }
@@ -337,6 +347,7 @@ mod tests {
             accepted_at: Timestamp(0),
             starts_run: false,
             served: true,
+            owner: Some(OwnerKind::Service),
             paused: None,
         };
         let line = |sent| lay_out(&sent).lines().next().unwrap().split_once("(steer) ").unwrap().1.to_owned();

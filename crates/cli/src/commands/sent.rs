@@ -24,6 +24,8 @@ use crate::render::Screen;
 pub(super) struct Sent {
     /// Its run, once the message is accepted.
     pub(super) run: Option<RunId>,
+    /// The run with which this command leaves, as far as the owner in this process was told.
+    leaves_with: Option<RunId>,
     /// Whether it was sent to an owner, which may have taken it.
     was_offered: bool,
     /// Its id, if another run may take it over.
@@ -77,6 +79,7 @@ impl Sent {
         self.was_offered = true;
         let mut has_answered = false;
         loop {
+            self.leave_with_its_run(follower);
             // The response first: it says how much of the lines is shown that come after it.
             let answer = tokio::select! {
                 biased;
@@ -149,6 +152,7 @@ impl Sent {
     ) -> Result<Option<(RunId, RunEnd)>, CliError> {
         self.is_owner = follower.is_owner();
         loop {
+            self.leave_with_its_run(follower);
             match follower.next().await? {
                 Happening::Recorded(event) => {
                     if let Some(end) = self.see(&event, &mut follower.screen)? {
@@ -219,6 +223,16 @@ impl Sent {
         }
         screen.waits(&paused.note(), &paused.wait_line());
         Ok(())
+    }
+
+    /// This command leaves when its run has ended, which may be another one than before.
+    fn leave_with_its_run(&mut self, follower: &Follower<'_>) {
+        if self.leaves_with != self.run
+            && let Some(run) = self.run
+        {
+            follower.hold_runs_after(run);
+            self.leaves_with = self.run;
+        }
     }
 
     /// The run that Ctrl-C ends: its own, or the one that the message waits for.

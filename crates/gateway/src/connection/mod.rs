@@ -324,6 +324,7 @@ fn hello(caller: &Caller) -> HelloOk {
             conn_id: caller.number.to_string(),
             pid: std::process::id(),
             epoch: service.runtime.journal().epoch().0,
+            kind: Some(service.kind()),
         },
         features: Features {
             methods: METHODS.iter().map(|method| method.name).chain(old_methods()).map(str::to_owned).collect(),

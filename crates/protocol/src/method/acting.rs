@@ -94,6 +94,22 @@ pub struct ServerInfo {
     pub pid: u32,
     /// The epoch of the owner, which counts how often the home was opened.
     pub epoch: u64,
+    /// What the owner is; one of an older version does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<OwnerKind>,
+}
+
+/// What owns a home: how long it stays, and whether it executes runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum OwnerKind {
+    /// It stays until it is stopped.
+    Service,
+    /// It stays until its command is done.
+    Command,
+    /// The same, and it starts and continues no run.
+    Change,
 }
 
 /// What the owner can do.

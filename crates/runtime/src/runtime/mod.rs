@@ -99,6 +99,17 @@ impl Runtime {
         self.shared.lanes.open();
     }
 
+    /// Starts no run any more as soon as this one has ended: this process is about to leave then, and would only begin what the
+    /// next owner has to request again. Until then runs start.
+    pub fn hold_runs_after(&self, run: RunId) {
+        self.shared.lanes.close_after(run);
+    }
+
+    /// Whether runs are held.
+    pub fn holds_runs(&self) -> bool {
+        self.shared.lanes.are_closed()
+    }
+
     /// The number of sessions that have an actor now.
     pub fn actors(&self) -> watch::Receiver<usize> {
         self.shared.sessions.count()
