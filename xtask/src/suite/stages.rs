@@ -78,7 +78,8 @@ pub(crate) const STAGES: &[Stage] = &[
         name: "e2e",
         about: "the tests of the program from outside",
         cores: Cores::One,
-        action: Action::CargoTest(&[&["--no-fail-fast", "--test", "e2e"]]),
+        // Its tests wait for other processes most of the time: more of them than there are cores run at once.
+        action: Action::CargoTest(&[&["--no-fail-fast", "--test", "e2e", "--", "--test-threads", "4"]]),
     },
     Stage {
         name: "packages",

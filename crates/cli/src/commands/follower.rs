@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -414,8 +413,8 @@ impl<'a> Follower<'a> {
             Arrival::Note(note) => screen.say(&note),
             _ => {}
         });
-        let mut closed = pin!(closed);
-        let closed = loop {
+        let mut closed = Box::pin(closed);
+        let left = loop {
             tokio::select! {
                 closed = &mut closed => break closed,
                 _ = signals.interrupt.recv() => {}
@@ -423,8 +422,9 @@ impl<'a> Follower<'a> {
             }
             at_once.send_replace(true);
         };
+        drop(closed);
         screen.hide_status();
-        Ok(closed?)
+        Ok(left?)
     }
 
     /// Draws what arrived; returns what matters to a command.

@@ -324,7 +324,9 @@ fn lay_out(sent: &SentMessage) -> String {
     } else if !served && !state.is_over() {
         page.line(format!("  nobody owns this home now: `limulus resume {session}` or `limulus serve` answers it"));
     } else if *owner == Some(OwnerKind::Command) && !state.is_over() {
-        page.line(format!("  the owner is a command: if that ends first, `limulus resume {session}` or `limulus serve` answers it"));
+        page.line(format!(
+            "  the owner is a command: if that ends first, `limulus resume {session}` or `limulus serve` answers it"
+        ));
     }
     page.text()
 }

@@ -42,6 +42,7 @@ mod kills;
 mod lanes;
 mod large;
 mod layers;
+mod leaving;
 mod limits;
 mod logins;
 mod mistakes;

@@ -378,6 +378,7 @@ const ONCE: &[(&str, &str, &str)] = &[
     ),
     ("chinese", "*", "compares two homes"),
     ("mistakes", "*", "makes homes of its own, some of which cannot be owned"),
+    ("leaving", "*", "is about the command that owns the home, which leaves it"),
     ("held", "*", "each starts its own service, which has a fault"),
     ("large", "r45_huge_results_are_bounded_in_a_service", "starts its own service"),
     ("anchored", "*", "removes entries of a home that nobody owns"),

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Account, Allowance, Command, Cooldown, LaneWait, LedgerAnswer, LedgerInput, SharedScope};
+use engine::{Account, Allowance, Command, Cooldown, LaneWait, LedgerAnswer, LedgerInput, RunId, SharedScope};
 use journal::Journal;
 use tokio::sync::watch;
 
