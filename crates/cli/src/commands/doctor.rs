@@ -15,6 +15,7 @@ use serde::Serialize;
 use views::owner;
 
 use crate::error::{CliError, Exit};
+use crate::language::lines;
 use crate::output::say_step;
 use crate::show::doctor::{Shown, lay_out, surroundings_page};
 use crate::show::human::Zone;
@@ -73,7 +74,7 @@ pub(crate) fn run(args: &DoctorArgs, answers: Vec<Look>, globals: &Globals) -> R
             (true, _) => json(&NoData { home: globals.home.display().to_string(), checks: &looks, healthy: true }),
             (false, true) => surroundings_page(&looks, true),
             (false, false) => {
-                surroundings_page(&looks, false) + "\njournal\n  · none yet: the first message makes it\n"
+                surroundings_page(&looks, false) + &lines("\njournal\n  · none yet: the first message makes it\n")
             }
         }),
         result => result,
@@ -107,7 +108,7 @@ fn check_data(args: &DoctorArgs, looks: &[Look], globals: &Globals) -> Result<()
     } else {
         let mut page = surroundings_page(looks, args.quiet);
         if !(args.quiet && healthy) {
-            page += if looks.is_empty() { "" } else { "\njournal\n" };
+            page += &lines(if looks.is_empty() { "" } else { "\njournal\n" });
             page += &(repair::lay_out(&did) + &lay_out(&home, owner.as_ref(), &report, &Zone::local()));
         }
         print(&page)?;

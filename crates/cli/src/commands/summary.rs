@@ -7,6 +7,7 @@ use protocol::method::{AgentWait, DiffParams, RunDiff, RunsDiff, WaitParams};
 use super::background;
 use super::conversation::Conversation;
 use super::follower::Follower;
+use crate::language::word;
 use crate::show::human::{count, duration, excerpt, now, price, printable_line, rounded};
 
 /// Changed files that are named; the others are counted.
@@ -80,7 +81,8 @@ fn line(figures: &Figures, diff: Option<&RunDiff>, option: &str) -> String {
         parts.push(format!("changed {}{more}", names.join(", ")));
         parts.push(format!("undo: limulus undo{option}"));
     }
-    parts.join(" · ")
+    // Each part is a text of its own: what a run took has no words that are the same each time.
+    parts.iter().map(word).collect::<Vec<_>>().join(" · ")
 }
 
 /// `4 ms`, `7 s`, `2 min 3 s`.

@@ -51,6 +51,8 @@ fn command_in_language(command: Command, catalogue: &Catalogue, width: usize) ->
     let is_program = command.get_name() == "limulus";
     let of = |text: &StyledStr| catalogue_text(catalogue, &text.to_string());
     let (about, long_about) = (command.get_about().map(of), command.get_long_about().map(of));
+    // The parser adds this one to each command that has others.
+    let about = if command.get_name() == "help" { Some(CHINESE.help_command.to_owned()) } else { about };
     let (after, after_long) = (command.get_after_help().map(of), command.get_after_long_help().map(of));
     let wrapped = |text: String| wrapped(&text, width);
     let mut command = command
@@ -195,6 +197,7 @@ mod tests {
     fn check(command: &mut Command) {
         let help = command.render_long_help().to_string();
         assert!(help.contains("用法：") && !help.contains("Usage:") && !help.contains("Options:"), "{help}");
+        assert!(!help.contains("Print this message"), "{help}");
         for inner in command.get_subcommands_mut() {
             check(inner);
         }

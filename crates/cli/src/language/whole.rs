@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::CommandFactory as _;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
-use engine::{Outcome, Resource, Scope};
+use engine::{Outcome, QueueState, Resource, Scope};
 use fluent_syntax::ast::Entry;
 
 use super::CHINESE;
@@ -258,6 +258,7 @@ fn r61_each_heading_and_each_word_of_a_table_is_translated() {
     assert!(words.len() > 60, "{}", words.len());
     let names = (RunState::ALL.iter().map(|state| state.name()))
         .chain(LifecycleKind::ALL.iter().map(|state| state.name()))
+        .chain(QueueState::ALL.iter().map(|state| state.name()))
         .chain(OUTCOMES.map(Outcome::name))
         .chain(SCOPES.map(Scope::name))
         .chain(RESOURCES.map(Resource::name));

@@ -5,7 +5,7 @@ use std::fs;
 use model_server::ModelServer;
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::support::{CLOSED, Home, Terminal, until};
+use crate::support::{CLOSED, HOLD, Home, Terminal, pids, until};
 
 fn home() -> Home {
     Home::new().with("LANG", "zh_CN.UTF-8")
@@ -174,4 +174,94 @@ pub(crate) fn r61_tables_in_chinese_stand_under_their_headings() {
         lines[1..].iter().all(|line| state(line, "空闲") == state(lines[0], "状态") && line.width() <= 80),
         "{screen}"
     );
+}
+
+/// Words of English letters that may stand in a Chinese sentence, and why.
+const NAMES: &[(&str, &str)] = &[
+    ("KiB", "a unit"),
+    ("MiB", "a unit"),
+    ("GiB", "a unit"),
+    ("min", "a unit"),
+    ("token", "a term that has no other word"),
+    ("key", "the name of an option"),
+    ("exec", "a tool"),
+    ("steer", "a mode of the queue, as it is set"),
+    ("followup", "a mode of the queue, as it is set"),
+    ("SIGKILL", "a signal"),
+    ("TEXT", "what stands for a word in a command"),
+    ("RUN", "what stands for a word in a command"),
+];
+
+/// The English words of a line that are none of those, nor in quotes, nor of a command, an id, a path or a number.
+fn english_words(line: &str) -> Vec<&str> {
+    let outside = line.split(['`', '"']).step_by(2);
+    let words = outside.flat_map(|part| {
+        // A command goes on to the end of its item.
+        part.split("; ").map(|item| item.split("limulus ").next().unwrap_or_default())
+    });
+    let words = words.flat_map(|item| item.split(|c: char| !c.is_ascii() || c == ' '));
+    let words = words.map(|word| word.trim_matches(|c: char| c.is_ascii_punctuation()));
+    let is_word = |word: &&str| {
+        let letters = word.chars().filter(char::is_ascii_alphabetic).count();
+        letters >= 3 && !word.contains(|c: char| c.is_ascii_digit() || "/.:_".contains(c))
+    };
+    words.filter(is_word).filter(|word| NAMES.iter().all(|(name, _)| name != word)).collect()
+}
+
+#[track_caller]
+fn assert_chinese(what: &str, text: &str) {
+    let english = text.lines().map(|line| (english_words(line), line)).filter(|(words, _)| !words.is_empty());
+    let english: Vec<_> = english.collect();
+    assert!(!text.trim().is_empty() && english.is_empty(), "{what}: {english:#?}");
+}
+
+/// Sentences that are put together are Chinese as a whole, in each state of a run.
+#[test]
+pub(crate) fn r61_what_is_put_together_is_chinese_as_a_whole() {
+    let home = Home::new().with("LC_ALL", "zh_CN.UTF-8");
+    let fresh = home.run(&["doctor"]).expect_code(0).out;
+    assert!(fresh.ends_with("\n日志\n  · 还没有：第一条消息会创建它\n"), "{fresh}");
+    let look = |state: &str| {
+        for words in [&["status"][..], &["runs", "explain"], &["receipt", "k1"], &["receipt", "k2"]] {
+            assert_chinese(&format!("{state}: {words:?}"), &home.run(words).expect_code(0).out);
+        }
+        let data = home.run(&["doctor", "--data"]).expect_code(0).out;
+        assert_chinese(&format!("{state}: doctor"), &data);
+        let all = home.run(&["doctor"]).expect_code(0).out;
+        assert!(all.contains("\n日志\n数据目录"), "{all}");
+    };
+    let run = home.start(&["agent", "--yes", "--key", "k1", "-m", HOLD]);
+    until("a command that holds", || pids(&home.file("pids")).len() == 1);
+    home.run(&["send", "--mode", "followup", "--key", "k2", "你是谁？"]).expect_code(0);
+    look("executing");
+    let paused = home.run(&["runs", "pause"]).expect_code(0);
+    assert_chinese("runs pause", &paused.out);
+    look("paused");
+    home.run(&["runs", "resume"]).expect_code(0);
+    run.kill();
+    look("killed");
+    home.put("go", "");
+    home.run(&["resume"]).expect_code(0);
+    look("ended");
+    if !Terminal::is_there() {
+        return;
+    }
+    let terminal = Terminal::run_at(&home, 200, &["agent", "--session", "s2", "-m", "run `date`"]);
+    let explain = &["runs", "explain", "--session", "s2"];
+    terminal.until("[y/N]");
+    until("a question", || home.run(explain).out.contains("批准"));
+    assert_chinese("awaiting: explain", &home.run(explain).expect_code(0).out);
+    assert_chinese("awaiting: status", &home.run(&["status"]).expect_code(0).out);
+    terminal.type_keys(&["y", "Enter"]);
+    let screen = terminal.until("exit=0");
+    let last = screen.lines().rfind(|line| line.starts_with("完成 · ")).unwrap_or_else(|| panic!("{screen}"));
+    assert!(last.contains("输入 ") && last.contains("输出 "), "{last}");
+    assert_chinese("the last line", last);
+}
+
+#[test]
+pub(crate) fn r61_the_demonstration_is_chinese_as_a_whole() {
+    let home = Home::new().with("LC_ALL", "zh_CN.UTF-8");
+    let shown = home.run(&["demo"]).expect_code(0);
+    assert_chinese("demo", &shown.out);
 }
