@@ -87,7 +87,7 @@ pub struct Lanes {
     bounds: LaneBounds,
     /// Whether no run starts.
     closed: bool,
-    /// When this run leaves, no further one starts.
+    /// When this run ends, no further one starts.
     closes_after: Option<RunId>,
     inside: BTreeMap<RunId, LaneRequest>,
     /// How many run, by lane, and by agent in it.
@@ -152,7 +152,7 @@ impl Lanes {
         self.fill_all()
     }
 
-    /// No run starts any more as soon as this one leaves.
+    /// No run starts any more as soon as this one ends.
     pub fn close_after(&mut self, run: RunId) {
         self.closes_after = Some(run);
     }
@@ -212,7 +212,6 @@ impl Lanes {
 
     /// A run no longer needs or waits for a slot. Returns the runs that start because of it.
     pub fn leave(&mut self, run: RunId) -> Vec<RunId> {
-        self.closed |= self.closes_after == Some(run);
         if let Some(lane) = self.forget_ticket(run) {
             // Others may have waited behind it.
             return self.fill(lane);
@@ -227,6 +226,12 @@ impl Lanes {
             _ => drop(self.taken_by.remove(&by)),
         }
         self.fill(left.lane)
+    }
+
+    /// A run has ended. Returns the runs that start because of it.
+    pub fn end(&mut self, run: RunId) -> Vec<RunId> {
+        self.closed |= self.closes_after == Some(run);
+        self.leave(run)
     }
 
     /// The runs that hold a slot in this lane.

@@ -121,6 +121,14 @@ impl LaneHandle {
         inside.admit(&entered);
     }
 
+    /// A run has ended: its slot is free for the next one.
+    pub(crate) fn end(&self, run: RunId) {
+        let mut inside = self.lock();
+        inside.waiting.remove(&run);
+        let entered = inside.lanes.end(run);
+        inside.admit(&entered);
+    }
+
     /// The waiting runs.
     pub(crate) fn waits(&self) -> Vec<LaneWait> {
         self.lock().lanes.waits()

@@ -125,6 +125,26 @@ fn r15_no_run_starts_in_a_closed_lane_and_all_wait_in_order_until_it_is_opened()
     assert_eq!(inside(&lanes, Lane::Main), [2, 3]);
 }
 
+/// The lanes of an owner that leaves after a run of its own.
+#[test]
+fn r15_no_run_starts_after_the_last_one_of_an_owner_that_leaves_with_it() {
+    let mut lanes = Lanes::new(BOUNDS);
+    for number in 1..=4 {
+        ask(&mut lanes, number, Lane::Main);
+    }
+    lanes.close_after(run(2));
+    assert_eq!(lanes.end(run(1)), [run(3)], "until then runs start");
+    assert_eq!(lanes.leave(run(2)), [run(4)], "it waits for something outside");
+    assert_eq!(ask(&mut lanes, 2, Lane::Main), LaneAnswer::Waits);
+    ask(&mut lanes, 5, Lane::Main);
+    assert_eq!(lanes.end(run(3)), [run(2)]);
+    assert_eq!(lanes.end(run(2)), []);
+    assert!(lanes.are_closed());
+    assert_eq!(lanes.end(run(4)), []);
+    assert_eq!(lanes.open(), [run(5)], "it does not leave after all");
+    assert!(lanes.end(run(2)).is_empty() && !lanes.are_closed());
+}
+
 #[test]
 fn r35_other_bounds_are_for_the_next_run() {
     let mut lanes = Lanes::new(BOUNDS);

@@ -48,7 +48,7 @@ impl Actor<'_> {
         let Some(session) = self.pump.session() else { return };
         match event {
             Event::RunEnded(ended) => {
-                self.shared.lanes.leave(ended.run);
+                self.shared.lanes.end(ended.run);
                 self.shared.conversations.put(session.account.branch, std::mem::take(&mut self.effects.conversation));
             }
             // A background process keeps its record.
