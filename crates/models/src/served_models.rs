@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use reqwest::{Url, redirect};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 use crate::Endpoint;
 use crate::wire::tls;
@@ -17,6 +18,7 @@ const LIST_BYTES: usize = 1 << 20;
 
 #[derive(Deserialize)]
 struct Tags {
+    #[serde(deserialize_with = "known")]
     models: Vec<Tag>,
 }
 
@@ -27,12 +29,19 @@ struct Tag {
 
 #[derive(Deserialize)]
 struct Served {
+    #[serde(deserialize_with = "known")]
     data: Vec<ServedModel>,
 }
 
 #[derive(Deserialize)]
 struct ServedModel {
     id: String,
+}
+
+/// The entries of a list that have the expected shape; another one costs the list nothing.
+fn known<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    let entries = Vec::<Value>::deserialize(deserializer)?;
+    Ok(entries.into_iter().filter_map(|entry| serde_json::from_value(entry).ok()).collect())
 }
 
 /// The names of the models of the Ollama at this address, the one changed last first. None if no Ollama responds.
