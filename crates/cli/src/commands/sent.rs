@@ -111,21 +111,8 @@ impl Sent {
                     self.run = Some(run_id);
                     // A message with a followup leg is answered by that leg.
                     self.steers = Some(message).filter(|_| mode != QueueMode::SteerBacklog);
-                    // Where nobody can be asked, nobody raises a limit either.
-                    if mode != QueueMode::Interrupt
-                        && !can_approve()
-                        && let Some(awaited) = budget::awaited(follower.client(), &params.session_key).await
-                    {
-                        return Err(awaited.error(&params.session_key));
-                    }
-                    if let Some(held) = self.held.take() {
-                        return Err(held.of(run_id));
-                    }
-                    // Its run may have stopped before this command began.
-                    self.must_go_on(&mut follower.screen)?;
-                    if let Some(at) = self.ended.iter().position(|(run, _)| *run == run_id) {
-                        let (run, end) = self.ended.swap_remove(at);
-                        return Ok(Some(Ending::Run(run, end)));
+                    if let Some(ending) = self.accepted(follower, &params.session_key, run_id, mode).await? {
+                        return Ok(Some(ending));
                     }
                 }
                 Ok(AgentAnswer::Command { text }) => return Ok(Some(Ending::Command(text))),
@@ -142,6 +129,31 @@ impl Sent {
                 Err(error) => return Err(failed(error)),
             }
         }
+    }
+
+    /// What is already known of its run when the message is accepted: its end, or why it does not come.
+    async fn accepted(
+        &mut self,
+        follower: &mut Follower<'_>,
+        key: &str,
+        run: RunId,
+        mode: QueueMode,
+    ) -> Result<Option<Ending>, CliError> {
+        // Where nobody can be asked, nobody raises a limit either.
+        if mode != QueueMode::Interrupt
+            && !can_approve()
+            && let Some(awaited) = budget::awaited(follower.client(), key).await
+        {
+            return Err(awaited.error(key));
+        }
+        if let Some(held) = self.held.take() {
+            return Err(held.of(run));
+        }
+        // Its run may have stopped before this command began.
+        self.must_go_on(&mut follower.screen)?;
+        let Some(at) = self.ended.iter().position(|(ended, _)| *ended == run) else { return Ok(None) };
+        let (run, end) = self.ended.swap_remove(at);
+        Ok(Some(Ending::Run(run, end)))
     }
 
     /// Follows its run to the end. None if the owner went away.

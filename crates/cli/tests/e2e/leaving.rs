@@ -93,8 +93,8 @@ fn r15_of_many_changes_at_once_none_sends_a_request() {
     let modes = ["followup", "collect", "steer"].iter().cycle().take(12);
     let changes: Vec<_> = modes.map(|mode| home.start(&["queue", "mode", "main", mode])).collect();
     for change in changes {
-        let changed = change.finish().expect_code(0);
-        assert!(!changed.err.contains("continues until nothing"), "{changed:?}");
+        let done = change.finish().expect_code(0);
+        assert!(!done.err.contains("continues until nothing"), "{done:?}");
     }
     assert_eq!(requests(&server, "First"), 1);
     home.run(&["resume"]).expect_code(0);

@@ -48,7 +48,8 @@ fn answer(mut stream: TcpStream) -> std::io::Result<()> {
     };
     let body = if head.starts_with("GET /api/tags ") {
         // An entry of another shape costs the list nothing.
-        r#"{"models":["odd",{"size":1},{"name":"small:1b","size":1},{"name":7},{"name":"large:9b","size":2}]}"#.to_owned()
+        r#"{"models":["odd",{"size":1},{"name":"small:1b","size":1},{"name":7},{"name":"large:9b","size":2}]}"#
+            .to_owned()
     } else {
         let said = r#"{"model":"m","message":{"role":"assistant","content":"ready"},"done":false}"#;
         let end = r#"{"model":"m","message":{"role":"assistant","content":""},"done":true,"done_reason":"stop","prompt_eval_count":3,"eval_count":1}"#;
