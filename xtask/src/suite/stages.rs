@@ -53,6 +53,21 @@ pub(crate) enum Action {
 const TESTS_OF_CRATES: &[&str] =
     &["--no-fail-fast", "--lib", "--bins", "--test", "it", "--test", "disk", "--test", "faults", "--test", "slice"];
 
+/// What begins the names of tests that take a core for a minute. They are a stage of their own, which runs beside the other tests.
+const LONG_TESTS: &[&str] = &["properties::", "ledger::r50_what_one_session", "r10_r11_every_fault", "histories::"];
+
+/// The same, left out.
+const SKIPS_LONG_TESTS: &[&str] = &[
+    "--skip",
+    "properties::",
+    "--skip",
+    "ledger::r50_what_one_session",
+    "--skip",
+    "r10_r11_every_fault",
+    "--skip",
+    "histories::",
+];
+
 /// The stages of the proof. Everything is compiled first; then programs run in parallel while cores are free.
 pub(crate) const STAGES: &[Stage] = &[
     Stage { name: "tidy", about: "the project's own rules", cores: Cores::One, action: Action::Tidy },
@@ -72,7 +87,13 @@ pub(crate) const STAGES: &[Stage] = &[
         name: "tests",
         about: "the tests of each crate",
         cores: Cores::One,
-        action: Action::CargoTest(&[TESTS_OF_CRATES, &["--", "--skip", "third_party_"]]),
+        action: Action::CargoTest(&[TESTS_OF_CRATES, &["--", "--skip", "third_party_"], SKIPS_LONG_TESTS]),
+    },
+    Stage {
+        name: "long-tests",
+        about: "those of them that take a core for a minute",
+        cores: Cores::One,
+        action: Action::CargoTest(&[TESTS_OF_CRATES, &["--", "--skip", "third_party_"], LONG_TESTS]),
     },
     Stage {
         name: "e2e",
@@ -245,7 +266,7 @@ pub(crate) fn help() -> String {
 mod tests {
     use std::path::{Path, PathBuf};
 
-    use super::{Action, SOAKS, STAGES};
+    use super::{Action, LONG_TESTS, SKIPS_LONG_TESTS, SOAKS, STAGES};
 
     #[test]
     fn stages_have_names_of_their_own() {
@@ -254,6 +275,12 @@ mod tests {
                 assert!(list[index + 1..].iter().all(|other| other.name != stage.name), "{}", stage.name);
             }
         }
+    }
+
+    #[test]
+    fn the_long_tests_are_left_out_where_the_others_run() {
+        let skipped: Vec<&str> = LONG_TESTS.iter().flat_map(|name| ["--skip", name]).collect();
+        assert_eq!(skipped, SKIPS_LONG_TESTS);
     }
 
     /// A test program that no stage names would never run.
