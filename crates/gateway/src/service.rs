@@ -128,6 +128,7 @@ impl Service {
                 supervisor: options.supervisor,
                 resolver: options.resolver,
                 models: options.models,
+                tools: tools::ToolSet::default(),
                 events: Some(events),
                 waits: Some(waits),
                 approver: Some(Box::new(Arc::clone(&approvals))),

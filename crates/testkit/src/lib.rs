@@ -85,6 +85,7 @@ pub fn options(resolver: impl Resolver + 'static, pace: Duration) -> (Options, m
         supervisor: "/nowhere".into(),
         resolver: Box::new(resolver),
         models: ModelSet::new().with_offline(Offline::with_pace(pace)),
+        tools: tools::ToolSet::default(),
         events: Some(events_in),
         waits: None,
         approver: None,

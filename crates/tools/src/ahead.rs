@@ -9,12 +9,13 @@ use tokio::sync::oneshot;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::timeout;
 
-use crate::call::{CallRequest, Context, run_parsed};
+use crate::call::{CallRequest, Context};
 use crate::cancel::{Cancel, CancelOnDrop};
 use crate::error::ToolError;
-use crate::invocation::Invocation;
+use crate::file_call;
 use crate::masking::Secrets;
 use crate::policy::{Checked, check_here, unchecked};
+use crate::tool::ParsedCall;
 use crate::tool_result;
 
 /// A call that takes longer is reported as checked while it still runs, so that its limit begins.
@@ -44,13 +45,13 @@ pub async fn check(settings: Arc<Settings>, context: Context, request: CallReque
     let guard = CancelOnDrop(cancel.clone());
     let (report, reported) = oneshot::channel();
     let mut working = tokio::task::spawn_blocking(move || {
-        let (checked, invocation) = check_here(&settings, &context, &request, &cancel);
+        let (checked, call) = check_here(&settings, &context, &request, &cancel);
         let may_begin = checked.decision == Policy::Allow;
-        let invocation = invocation.filter(|invocation| may_begin && invocation.reads_files());
+        let reading = call.filter(|_| may_begin).and_then(ParsedCall::into_reading);
         let request = CallRequest { evidence: checked.evidence.clone(), ..request };
         // Nobody is woken by it while the work is awaited.
-        let _ = report.send((checked, invocation.as_ref().map(Invocation::tool)));
-        invocation.map(|invocation| Box::new(run_parsed(&context, &request, &invocation, &cancel)))
+        let _ = report.send((checked, reading.as_ref().map(|call| call.tool())));
+        reading.map(|call| Box::new(file_call::run(&context, &request, &*call, &cancel)))
     });
     let ended = timeout(TOGETHER, &mut working).await;
     let Ok((checked, begun)) = reported.await else {

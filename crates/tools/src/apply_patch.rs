@@ -1,25 +1,98 @@
 //! The tool `apply_patch`: one patch changes several files, all or none. It computes every change before it writes the
 //! first file. If a crash interrupts the writing, the same call completes it: it compares each file's hash.
 
-use engine::{EffectId, Found};
+use engine::{EffectId, Found, ToolClass, ToolSpec};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::cancel::Cancel;
 use crate::change::{self, Change};
 use crate::error::ToolError;
 use crate::evidence::{Evidence, FileChange};
+use crate::file_call::{At, FileCall, FileChanger};
 use crate::files::FileState;
 use crate::hunk::{self, Search};
-use crate::invocation::PatchArguments;
 use crate::limits::{PATCH_FILES, PATCHED_BYTES};
 use crate::patch::{FileAct, Hunk, parse};
 use crate::paths::{ResolvedPath, Workspace};
 use crate::text::TextFile;
+use crate::tool::{Act, ParsedCall, Tool};
+use crate::tool_result::ToolText;
+use crate::tool_set::{self, spec};
+
+/// The tool.
+pub(crate) struct ApplyPatch;
+
+impl Tool for ApplyPatch {
+    fn spec(&self, _timeout_s: u64) -> ToolSpec {
+        spec(
+            "apply_patch",
+            ToolClass::Idempotent,
+            "Change several files at once, all or none, by a patch: `*** Begin Patch`, then for each file \
+             `*** Add File: PATH` (every line behind `+`), `*** Delete File: PATH`, or `*** Update File: PATH` \
+             (`*** Move to: PATH` to rename) with hunks: `@@` or `@@ LINE BEFORE IT`, lines behind ` ` (kept), `-` (removed) \
+             or `+` (added); at the end `*** End Patch`.",
+            &json!({
+                "input": { "type": "string", "minLength": 1, "description": "The patch." },
+            }),
+            &["input"],
+        )
+    }
+
+    fn call(&self, arguments: Value) -> Result<ParsedCall, ToolError> {
+        Ok(ParsedCall::files(tool_set::arguments::<PatchArguments>("apply_patch", arguments)?))
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct PatchArguments {
+    input: String,
+}
+
+impl FileCall for PatchArguments {
+    fn tool(&self) -> &'static str {
+        "apply_patch"
+    }
+
+    fn acts(&self, workspace: &Workspace) -> Result<Vec<Act>, ToolError> {
+        let paths = paths(self, &|path| workspace.resolve(path))?;
+        Ok(paths.into_iter().map(|path| Act::Write { verb: "change", path }).collect())
+    }
+
+    fn run(&self, at: &At<'_>, cancel: &Cancel) -> Result<ToolText, ToolError> {
+        let workspace = at.workspace()?.keeping(&at.context.files);
+        run(&workspace, at.id, self, &at.evidence, cancel).map(ToolText::from)
+    }
+
+    fn change(&self) -> Option<&dyn FileChanger> {
+        Some(self)
+    }
+}
+
+impl FileChanger for PatchArguments {
+    fn paths(&self, resolve: &dyn Fn(&str) -> Result<ResolvedPath, ToolError>) -> Result<Vec<ResolvedPath>, ToolError> {
+        paths(self, resolve)
+    }
+
+    fn states(
+        &self,
+        workspace: &Workspace,
+        paths: &[ResolvedPath],
+        cancel: &Cancel,
+    ) -> Result<Vec<FileChange>, ToolError> {
+        Ok(states(workspace, paths, self, cancel))
+    }
+
+    fn find(&self, at: &At<'_>) -> Result<(Found, String), ToolError> {
+        find(&at.workspace()?, at.id, self, &at.evidence)
+    }
+}
 
 /// Resolves every path of the patch, each once, in the order in which the files are changed. Deleted files come last,
 /// so that a moved file exists under one of its names at any time.
-pub(crate) fn paths(
+fn paths(
     arguments: &PatchArguments,
-    resolve: impl Fn(&str) -> Result<ResolvedPath, ToolError>,
+    resolve: &dyn Fn(&str) -> Result<ResolvedPath, ToolError>,
 ) -> Result<Vec<ResolvedPath>, ToolError> {
     let mut found: Vec<(ResolvedPath, bool)> = Vec::new();
     let mut name = |path: &str, is_deleted: bool| {
@@ -46,7 +119,7 @@ pub(crate) fn paths(
 }
 
 /// The state of each file before and after the patch. Empty if the patch does not fit: [`run`] then reports why.
-pub(crate) fn states(
+fn states(
     workspace: &Workspace,
     paths: &[ResolvedPath],
     arguments: &PatchArguments,
@@ -56,14 +129,14 @@ pub(crate) fn states(
     changes.map_or(vec![], |changes| changes.into_iter().map(|change| change.states).collect())
 }
 
-pub(crate) fn run(
+fn run(
     workspace: &Workspace,
     id: EffectId,
     arguments: &PatchArguments,
     evidence: &Evidence,
     cancel: &Cancel,
 ) -> Result<String, ToolError> {
-    let paths = paths(arguments, |path| workspace.reach_to_write(path))?;
+    let paths = paths(arguments, &|path| workspace.reach_to_write(path))?;
     let changes = Draft::new(&paths, &evidence.files, cancel)?.changes(workspace, arguments)?;
     for (number, change) in changes.iter().enumerate() {
         let Some(known) = evidence.files.get(number) else {
@@ -78,13 +151,13 @@ pub(crate) fn run(
 }
 
 /// Finds out what became of an interrupted call; for `Ended`, with the text for the model.
-pub(crate) fn find(
+fn find(
     workspace: &Workspace,
     id: EffectId,
     arguments: &PatchArguments,
     evidence: &Evidence,
 ) -> Result<(Found, String), ToolError> {
-    let paths = paths(arguments, |path| workspace.reach_to_write(path))?;
+    let paths = paths(arguments, &|path| workspace.reach_to_write(path))?;
     if evidence.files.len() != paths.len() {
         // A patch that did not fit has changed nothing.
         return Ok((Found::NeverStarted, String::new()));

@@ -1,23 +1,97 @@
 //! The tool `edit`: replaces one piece of a text file that occurs exactly once. It keeps line ends and the byte order
 //! mark.
 
-use engine::{EffectId, Found};
+use engine::{EffectId, Found, ToolClass, ToolSpec};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::cancel::Cancel;
 use crate::change::{self, Change};
 use crate::error::ToolError;
 use crate::evidence::{Evidence, FileChange};
-use crate::invocation::EditArguments;
+use crate::file_call::{At, FileCall, FileChanger};
 use crate::limits::LISTED_LINES;
 use crate::paths::{ResolvedPath, Workspace};
 use crate::text::{TextFile, line_end, nearest, with_line_ends};
+use crate::tool::{Act, ParsedCall, Tool};
+use crate::tool_result::ToolText;
+use crate::tool_set::{self, spec};
+
+/// The tool.
+pub(crate) struct Edit;
+
+impl Tool for Edit {
+    fn spec(&self, _timeout_s: u64) -> ToolSpec {
+        spec(
+            "edit",
+            ToolClass::Idempotent,
+            "Replace one piece of a text file. The piece must stand in it exactly once; line ends stay as they are.",
+            &json!({
+                "path": { "type": "string", "minLength": 1, "description": "The file: relative to the workspace, or absolute." },
+                "old_text": { "type": "string", "minLength": 1, "description": "What stands there now, white space included; enough of it to be unique." },
+                "new_text": { "type": "string", "description": "What is to stand there." },
+            }),
+            &["path", "old_text", "new_text"],
+        )
+    }
+
+    fn call(&self, arguments: Value) -> Result<ParsedCall, ToolError> {
+        Ok(ParsedCall::files(tool_set::arguments::<EditArguments>("edit", arguments)?))
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct EditArguments {
+    path: String,
+    old_text: String,
+    new_text: String,
+}
+
+impl FileCall for EditArguments {
+    fn tool(&self) -> &'static str {
+        "edit"
+    }
+
+    fn acts(&self, workspace: &Workspace) -> Result<Vec<Act>, ToolError> {
+        Ok(vec![Act::Write { verb: "edit", path: workspace.resolve(&self.path)? }])
+    }
+
+    fn run(&self, at: &At<'_>, cancel: &Cancel) -> Result<ToolText, ToolError> {
+        let workspace = at.workspace()?.keeping(&at.context.files);
+        run(&workspace, at.id, self, &at.evidence, cancel).map(ToolText::from)
+    }
+
+    fn change(&self) -> Option<&dyn FileChanger> {
+        Some(self)
+    }
+}
+
+impl FileChanger for EditArguments {
+    fn paths(&self, resolve: &dyn Fn(&str) -> Result<ResolvedPath, ToolError>) -> Result<Vec<ResolvedPath>, ToolError> {
+        Ok(vec![resolve(&self.path)?])
+    }
+
+    fn states(
+        &self,
+        _workspace: &Workspace,
+        paths: &[ResolvedPath],
+        cancel: &Cancel,
+    ) -> Result<Vec<FileChange>, ToolError> {
+        let Some(path) = paths.first() else { return Ok(vec![]) };
+        Ok(states(path, self, cancel))
+    }
+
+    fn find(&self, at: &At<'_>) -> Result<(Found, String), ToolError> {
+        find(&at.workspace()?, at.id, self, &at.evidence)
+    }
+}
 
 /// The state of the file before and after the edit. Empty if the edit does not fit: [`run`] then reports why.
-pub(crate) fn states(path: &ResolvedPath, arguments: &EditArguments, cancel: &Cancel) -> Vec<FileChange> {
+fn states(path: &ResolvedPath, arguments: &EditArguments, cancel: &Cancel) -> Vec<FileChange> {
     edited(path, arguments, cancel).map_or(vec![], |(states, _)| vec![states])
 }
 
-pub(crate) fn run(
+fn run(
     workspace: &Workspace,
     id: EffectId,
     arguments: &EditArguments,
@@ -43,7 +117,7 @@ pub(crate) fn run(
 }
 
 /// Finds out what became of an interrupted call; for `Ended`, with the text for the model.
-pub(crate) fn find(
+fn find(
     workspace: &Workspace,
     id: EffectId,
     arguments: &EditArguments,

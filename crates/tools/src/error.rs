@@ -5,8 +5,9 @@ use std::io;
 use crate::guard;
 
 /// Why a call failed.
+#[allow(missing_docs, reason = "the messages say what the fields are")]
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ToolError {
+pub enum ToolError {
     /// There is no tool of that name.
     #[error("there is no tool `{name}`; there are: {known}")]
     UnknownTool { name: String, known: String },
@@ -21,7 +22,7 @@ pub(crate) enum ToolError {
     BrokenJson { source: serde_json::Error },
     /// The arguments do not fit the schema.
     #[error("the arguments of `{tool}` do not fit: {violations}")]
-    Arguments { tool: &'static str, violations: String },
+    Arguments { tool: String, violations: String },
     /// The path is not valid.
     #[error("`{path}` is not a path: {reason}")]
     BadPath { path: String, reason: &'static str },

@@ -6,35 +6,145 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use engine::tables::limits::PROCESS_MS;
-use engine::{CallOutcome, ChangedFile, EffectId, Found, NotKept, ToolResult};
+use engine::tables::limits::{PROCESS_MS, RUNNING_PROCESSES};
+use engine::{CallOutcome, ChangedFile, EffectId, Found, NotKept, ToolClass, ToolResult, ToolSpec};
+use serde::Deserialize;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStdout, Command};
 use tokio::time::sleep;
 
-use crate::call::{Context, FoundCall};
+use crate::call::{CallRequest, Context, FoundCall};
 use crate::cancel::{Cancel, in_process};
 use crate::changes::{self, Ran, Recorder};
 use crate::error::ToolError;
 use crate::folder::{CallFolder, CallState, EndedBy, ExitRecord};
-use crate::invocation::ExecArguments;
-use crate::limits::{ATTACHED_TICK_MS, FOLLOWED_TICK_MS, FORCE_MS, REASON_BYTES, SLACK_MS, URGE_TICK_MS};
+use crate::limits::{
+    ATTACHED_TICK_MS, BACKGROUND_MS, FOLLOWED_TICK_MS, FORCE_MS, REASON_BYTES, SLACK_MS, TIMEOUT_S, URGE_TICK_MS,
+};
 use crate::live::LiveOutput;
 use crate::paths::Workspace;
 use crate::supervise::{Job, SUPERVISOR};
+use crate::tool::{Act, CallSite, OnOutput, ParsedCall, Tool, ToolCall, ToolFuture};
+use crate::tool_set::{self, spec};
 use crate::{call, cgroup, command_env, preview, supervisors, tool_result, window};
 
 /// The result of a command that was cancelled before it started.
 const NEVER_STARTED: &str = "The command was ended before it started; nothing was run.\n";
 
+/// The tool.
+pub(crate) struct Exec;
+
+impl Tool for Exec {
+    fn spec(&self, timeout_s: u64) -> ToolSpec {
+        spec(
+            "exec",
+            ToolClass::Once,
+            "Run a shell command (`sh -c`) in the workspace, and give its output and exit status. Whatever it leaves running is \
+             ended with it: a server or anything else that stays needs `background`, and `process` then.",
+            &json!({
+                "command": { "type": "string", "minLength": 1, "description": "The command." },
+                "background": { "type": "boolean", "description": "Let it go on in the background, for at most 24 hours." },
+                "yield_ms": { "type": "integer", "minimum": 10, "maximum": 120_000, "description": "Put it into the background only if it has not ended after so many milliseconds." },
+                "timeout_s": { "type": "integer", "minimum": 1, "maximum": TIMEOUT_S, "description": format!("Seconds after which it is ended: {timeout_s} if left out, at most {TIMEOUT_S}. It ends no command in the background.") },
+            }),
+            &["command"],
+        )
+    }
+
+    fn call(&self, arguments: Value) -> Result<ParsedCall, ToolError> {
+        Ok(ParsedCall::new(tool_set::arguments::<ExecArguments>("exec", arguments)?))
+    }
+
+    fn runs_commands(&self) -> bool {
+        true
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct ExecArguments {
+    command: String,
+    /// Whether the command continues in the background.
+    #[serde(default)]
+    background: bool,
+    /// Milliseconds after which it continues in the background if it has not ended.
+    yield_ms: Option<u64>,
+    /// Seconds after which it is ended; none = the configured limit of a call.
+    timeout_s: Option<u64>,
+}
+
+impl ExecArguments {
+    /// The limit that the call asks for itself, milliseconds.
+    fn own_limit_ms(&self) -> Option<u64> {
+        self.timeout_s.map(|seconds| seconds.saturating_mul(1_000))
+    }
+
+    /// How long the call waits before its command continues in the background; none = the command stays in the
+    /// foreground. At most half of the limit of the call; `tool_timeout_ms` is the configured one.
+    fn yields_after(&self, tool_timeout_ms: u64) -> Option<Duration> {
+        let wanted = self.yield_ms.or(self.background.then_some(BACKGROUND_MS));
+        wanted.map(|ms| Duration::from_millis(ms.min(self.own_limit_ms().unwrap_or(tool_timeout_ms) / 2)))
+    }
+}
+
+impl ToolCall for ExecArguments {
+    fn acts(&self, site: &CallSite<'_>) -> Result<Vec<Act>, ToolError> {
+        let running = site.context.processes.iter().filter(|process| process.ended.is_none()).count();
+        if self.yields_after(site.context.tool_timeout_ms).is_some() && running >= RUNNING_PROCESSES {
+            return Err(ToolError::ManyProcesses { most: RUNNING_PROCESSES });
+        }
+        Ok(vec![Act::Run { line: self.command.clone(), to: None }])
+    }
+
+    fn timeout_ms(&self) -> Option<u64> {
+        self.own_limit_ms()
+    }
+
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        request: &'a CallRequest,
+        progress: &'a mut OnOutput<'a>,
+    ) -> ToolFuture<'a, Result<ToolResult, ToolError>> {
+        Box::pin(run(context, request.id, self, request.already, progress))
+    }
+
+    fn find<'a>(
+        &'a self,
+        context: &'a Context,
+        request: &'a CallRequest,
+    ) -> ToolFuture<'a, Result<FoundCall, ToolError>> {
+        Box::pin(find(context, request.id, self))
+    }
+
+    fn end<'a>(
+        &'a self,
+        context: &'a Context,
+        request: &'a CallRequest,
+        grace: Duration,
+    ) -> ToolFuture<'a, ToolResult> {
+        Box::pin(async move {
+            // If the record cannot be read, nobody can confirm that the command ended.
+            let unseen =
+                |error| ToolResult { outcome: CallOutcome::Unended, ..tool_result::failed(&context.secrets, &error) };
+            end(context, request.id, self, grace).await.unwrap_or_else(unseen)
+        })
+    }
+}
+
+/// The command in the arguments of a call; none if they are not valid.
+pub(crate) fn command_of(arguments: &str) -> Option<String> {
+    serde_json::from_str::<ExecArguments>(arguments).ok().map(|arguments| arguments.command)
+}
+
 /// Starts the command, or attaches to it if it is already running, and waits for its end. `already` is the number of
 /// bytes of its live output that the journal holds.
-pub(crate) async fn run(
+async fn run(
     context: &Context,
     id: EffectId,
     arguments: &ExecArguments,
     already: u64,
-    progress: &mut (impl FnMut(u64, String) + Send),
+    progress: &mut OnOutput<'_>,
 ) -> Result<ToolResult, ToolError> {
     let folder = CallFolder::of(&context.calls, id);
     let mut update = if state(&folder)? == CallState::Absent {
@@ -134,7 +244,7 @@ async fn in_background(context: &Context, folder: &CallFolder, id: EffectId) -> 
 
 /// Finds out what became of the call. A command that never began cannot begin any more. If the command was to continue
 /// in the background and runs, the call has its result.
-pub(crate) async fn find(context: &Context, id: EffectId, arguments: &ExecArguments) -> Result<FoundCall, ToolError> {
+async fn find(context: &Context, id: EffectId, arguments: &ExecArguments) -> Result<FoundCall, ToolError> {
     let folder = CallFolder::of(&context.calls, id);
     loop {
         return Ok(match state(&folder)? {
@@ -170,7 +280,7 @@ async fn unknown(context: &Context, id: EffectId) -> FoundCall {
 }
 
 /// Ends the command and all its processes, and waits for the exit record.
-pub(crate) async fn end(
+async fn end(
     context: &Context,
     id: EffectId,
     arguments: &ExecArguments,
@@ -231,7 +341,7 @@ async fn settled(
 ) -> Result<ToolResult, ToolError> {
     let ran = ran(&record);
     let (reader, secrets) = (folder.clone(), context.secrets.clone());
-    let limit = call::limit_line(true, arguments.timeout_ms(), context.tool_timeout_ms);
+    let limit = call::limit_line(true, arguments.own_limit_ms(), context.tool_timeout_ms);
     let limit = if record.ended_by == Some(EndedBy::Limit) { limit } else { String::new() };
     let reading = tokio::task::spawn_blocking(move || preview::ended(&reader, &record, &secrets, &limit));
     let result = reading.await.map_err(|_| ToolError::Defect { tool: "exec" })?;
@@ -270,7 +380,7 @@ async fn start(context: &Context, folder: &CallFolder, arguments: &ExecArguments
     };
     folder.make_parent().map_err(record_error(folder))?;
     let stays = arguments.yields_after(context.tool_timeout_ms).is_some();
-    let limit_ms = if stays { PROCESS_MS } else { arguments.timeout_ms().unwrap_or(context.tool_timeout_ms) };
+    let limit_ms = if stays { PROCESS_MS } else { arguments.own_limit_ms().unwrap_or(context.tool_timeout_ms) };
     let nonce = supervisors::nonce().map_err(not_started)?;
     let (workspace, protected) = (context.workspace.clone(), context.protected.clone());
     let (command, limit_ms) = (arguments.command.clone(), limit_ms.saturating_add(SLACK_MS));

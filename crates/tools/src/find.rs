@@ -1,15 +1,64 @@
 //! The tool `find`: lists files and folders whose path matches a glob, in the order of their paths.
 
+use engine::{ToolClass, ToolSpec};
 use globset::{GlobBuilder, GlobMatcher};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::cancel::Cancel;
 use crate::error::ToolError;
-use crate::invocation::FindArguments;
+use crate::file_call::{At, FileCall};
 use crate::limits::FOUND_PATHS;
 use crate::paths::Workspace;
+use crate::tool::{Act, ParsedCall, Tool};
+use crate::tool_result::ToolText;
+use crate::tool_set::{self, spec};
 use crate::walk::{self, Hidden};
 
-pub(crate) fn run(workspace: &Workspace, arguments: &FindArguments, cancel: &Cancel) -> Result<String, ToolError> {
+/// The tool.
+pub(crate) struct Find;
+
+impl Tool for Find {
+    fn spec(&self, _timeout_s: u64) -> ToolSpec {
+        spec(
+            "find",
+            ToolClass::ReadOnly,
+            "Find files and folders by name, sorted. Leaves out git-ignored ones, and hidden ones unless the pattern names them.",
+            &json!({
+                "pattern": { "type": "string", "minLength": 1, "description": "A glob: `*.rs` for names anywhere, `src/**/*.rs` for paths below `path`." },
+                "path": { "type": "string", "minLength": 1, "description": "The folder; the workspace if left out." },
+            }),
+            &["pattern"],
+        )
+    }
+
+    fn call(&self, arguments: Value) -> Result<ParsedCall, ToolError> {
+        Ok(ParsedCall::files(tool_set::arguments::<FindArguments>("find", arguments)?))
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct FindArguments {
+    pattern: String,
+    #[serde(default = "tool_set::here")]
+    path: String,
+}
+
+impl FileCall for FindArguments {
+    fn tool(&self) -> &'static str {
+        "find"
+    }
+
+    fn acts(&self, workspace: &Workspace) -> Result<Vec<Act>, ToolError> {
+        Ok(vec![Act::Read { verb: "search", path: workspace.resolve(&self.path)? }])
+    }
+
+    fn run(&self, at: &At<'_>, cancel: &Cancel) -> Result<ToolText, ToolError> {
+        run(&at.workspace()?, self, cancel).map(ToolText::from)
+    }
+}
+
+fn run(workspace: &Workspace, arguments: &FindArguments, cancel: &Cancel) -> Result<String, ToolError> {
     let folder = workspace.reach(&arguments.path)?;
     folder.open_folder("search")?;
     let (matcher, hidden) = (matcher(&arguments.pattern)?, hidden(&arguments.pattern));

@@ -60,7 +60,7 @@ mod tests {
 
     use super::*;
     use crate::schema_validator::SchemaValidator;
-    use crate::specs::specs;
+    use crate::tool_set::specs;
 
     /// Values of which some fit and some do not.
     fn values() -> Vec<Value> {

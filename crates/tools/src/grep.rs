@@ -2,18 +2,72 @@
 
 use std::fmt::Write as _;
 
+use engine::{ToolClass, ToolSpec};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
 use rustix::fs::FileType;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::cancel::Cancel;
 use crate::error::ToolError;
-use crate::invocation::GrepArguments;
+use crate::file_call::{At, FileCall};
 use crate::limits::{GREP_HEAP_BYTES, GREP_LINE_BYTES, GREP_MATCHES, PATTERN_BYTES};
 use crate::paths::{ResolvedPath, Workspace};
+use crate::tool::{Act, ParsedCall, Tool};
+use crate::tool_result::ToolText;
+use crate::tool_set::{self, spec};
 use crate::walk::{self, Hidden};
 
-pub(crate) fn run(workspace: &Workspace, arguments: &GrepArguments, cancel: &Cancel) -> Result<String, ToolError> {
+/// The tool.
+pub(crate) struct Grep;
+
+impl Tool for Grep {
+    fn spec(&self, _timeout_s: u64) -> ToolSpec {
+        spec(
+            "grep",
+            ToolClass::ReadOnly,
+            "Search text in files, as `path:line: text`. Leaves out hidden, binary and git-ignored files. At most 200 matches.",
+            &json!({
+                "pattern": { "type": "string", "minLength": 1, "description": "A regular expression (Rust syntax)." },
+                "path": { "type": "string", "minLength": 1, "description": "File or folder; the workspace if left out." },
+                "glob": { "type": "string", "minLength": 1, "description": "Only files that match, for example `*.rs`." },
+                "ignore_case": { "type": "boolean", "description": "Whether upper and lower case are the same." },
+            }),
+            &["pattern"],
+        )
+    }
+
+    fn call(&self, arguments: Value) -> Result<ParsedCall, ToolError> {
+        Ok(ParsedCall::files(tool_set::arguments::<GrepArguments>("grep", arguments)?))
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct GrepArguments {
+    pattern: String,
+    #[serde(default = "tool_set::here")]
+    path: String,
+    glob: Option<String>,
+    #[serde(default)]
+    ignore_case: bool,
+}
+
+impl FileCall for GrepArguments {
+    fn tool(&self) -> &'static str {
+        "grep"
+    }
+
+    fn acts(&self, workspace: &Workspace) -> Result<Vec<Act>, ToolError> {
+        Ok(vec![Act::Read { verb: "search", path: workspace.resolve(&self.path)? }])
+    }
+
+    fn run(&self, at: &At<'_>, cancel: &Cancel) -> Result<ToolText, ToolError> {
+        run(&at.workspace()?, self, cancel).map(ToolText::from)
+    }
+}
+
+fn run(workspace: &Workspace, arguments: &GrepArguments, cancel: &Cancel) -> Result<String, ToolError> {
     let path = workspace.reach(&arguments.path)?;
     let matcher = matcher(arguments)?;
     let mut searcher = SearcherBuilder::new()

@@ -1,7 +1,7 @@
 //! The tools of an agent, the policy that checks each call, and the supervisor that runs commands.
 //!
 //! The runtime calls [`check`] before a call starts (one that only reads files begins with it), [`run`] to run it, [`find`] after a crash and [`end`] to end it.
-//! The tools that run in this process have one source file each. `exec` runs under a supervisor (`supervise/`), a
+//! A tool implements [`Tool`], in a file of its own, and stands in the list of `tool_set.rs`. `exec` runs under a supervisor (`supervise/`), a
 //! separate process that shares only one folder with the runtime (`folder.rs` describes it).
 //!
 //! This crate knows neither the journal nor the agent loop. It accesses no path that was not resolved by `paths.rs` and
@@ -24,6 +24,7 @@ mod evidence;
 mod exec;
 mod executed;
 mod fetch;
+mod file_call;
 mod files;
 mod find;
 mod fitting;
@@ -35,7 +36,6 @@ mod hunk;
 mod ignored;
 mod images;
 mod instructions;
-mod invocation;
 mod kinds;
 mod limits;
 mod live;
@@ -53,12 +53,13 @@ mod protection;
 mod read;
 mod schema_validator;
 mod size;
-mod specs;
 mod structured;
 mod supervise;
 mod supervisors;
 mod text;
+mod tool;
 mod tool_result;
+mod tool_set;
 mod walk;
 mod window;
 mod write;
@@ -76,6 +77,7 @@ pub use changes::{
     is_look_due, is_text, shared_names, undo, versions,
 };
 pub use command_env::is_passed_to_commands;
+pub use error::ToolError;
 pub use fetch::NetworkPolicy;
 pub use guard::Protected;
 pub use instructions::{InstructionFile, Instructions, ancestors, project_root};
@@ -83,12 +85,13 @@ pub use limits::{SCHEMA_BYTES, STRUCTURED_BYTES};
 pub use masking::{MaskEnd, MaskedText, Secrets};
 pub use orphan::{Orphans, UnrecordedCall, forget_calls, orphans, running_calls, unrecorded_calls};
 pub use output::Outputs;
-pub use paths::{THIS_PROGRAM, real_folder};
+pub use paths::{ResolvedPath, THIS_PROGRAM, real_folder};
 pub use policy::{Checked, asks_about_executed_files};
 pub use process::{HeldProcess, command_of};
 pub use protection::{adopt_what_commands_leave, end_below, hide_from_commands, inherit_orphans};
 pub use schema_validator::{SchemaValidator, Violation};
 pub use size::size;
-pub use specs::{TOOL_CLASSES, read_only_specs, specs, specs_within, tool_named, tools_of};
 pub use structured::{SCHEMA_CHECK, SchemaChecker, StructuredError, schema_check_main};
 pub use supervise::{ProcessOrigin, is_in_call, supervise_main};
+pub use tool::{Act, CallSite, OnOutput, ParsedCall, Tool, ToolCall, ToolFuture, done};
+pub use tool_set::{ToolSet, changes_files, read_only_specs, specs, specs_within, tool_named, tools_of};

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use crate::folder::CallFolder;
 use crate::limits::{LIVE_BYTES, PIPE_BYTES};
 use crate::masking::{MaskedStream, Secrets};
+use crate::tool::OnOutput;
 
 /// The live text of one command.
 #[derive(Debug)]
@@ -32,7 +33,7 @@ impl LiveOutput {
     /// Reads new output and reports each new piece of text with the number of bytes before it. It stops for good after
     /// 64 KiB. If the file cannot be read, it tries again at the next call: the result of the tool does not depend on
     /// it.
-    pub(crate) fn advance(&mut self, folder: &CallFolder, progress: &mut impl FnMut(u64, String)) {
+    pub(crate) fn advance(&mut self, folder: &CallFolder, progress: &mut OnOutput<'_>) {
         let Some(file) = self.file.take().or_else(|| folder.open_output().ok()) else { return };
         let mut buffer = vec![0; PIPE_BYTES.min((LIVE_BYTES - self.read) as usize)];
         while self.read < LIVE_BYTES {
@@ -73,7 +74,7 @@ impl LiveOutput {
     }
 
     /// Reports the new part of this text.
-    fn notify(&mut self, text: &str, progress: &mut impl FnMut(u64, String)) {
+    fn notify(&mut self, text: &str, progress: &mut OnOutput<'_>) {
         let skip = self.already.saturating_sub(self.reported).min(text.len() as u64) as usize;
         let skip = text.ceil_char_boundary(skip);
         if skip < text.len() {

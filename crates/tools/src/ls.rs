@@ -4,17 +4,64 @@ use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 
+use engine::{ToolClass, ToolSpec};
 use rustix::fs::{FileType, readlinkat};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::cancel::Cancel;
 use crate::error::ToolError;
+use crate::file_call::{At, FileCall};
 use crate::guard::Seen;
-use crate::invocation::LsArguments;
 use crate::limits::LIST_ENTRIES;
 use crate::paths::Workspace;
+use crate::tool::{Act, ParsedCall, Tool};
+use crate::tool_result::ToolText;
+use crate::tool_set::{self, spec};
 use crate::{guard, openat};
 
-pub(crate) fn run(workspace: &Workspace, arguments: &LsArguments, cancel: &Cancel) -> Result<String, ToolError> {
+/// The tool.
+pub(crate) struct Ls;
+
+impl Tool for Ls {
+    fn spec(&self, _timeout_s: u64) -> ToolSpec {
+        spec(
+            "ls",
+            ToolClass::ReadOnly,
+            "List a folder: names in order, folders with a trailing slash, files with their size in bytes.",
+            &json!({
+                "path": { "type": "string", "minLength": 1, "description": "The folder; the workspace if left out." },
+            }),
+            &[],
+        )
+    }
+
+    fn call(&self, arguments: Value) -> Result<ParsedCall, ToolError> {
+        Ok(ParsedCall::files(tool_set::arguments::<LsArguments>("ls", arguments)?))
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct LsArguments {
+    #[serde(default = "tool_set::here")]
+    path: String,
+}
+
+impl FileCall for LsArguments {
+    fn tool(&self) -> &'static str {
+        "ls"
+    }
+
+    fn acts(&self, workspace: &Workspace) -> Result<Vec<Act>, ToolError> {
+        Ok(vec![Act::Read { verb: "list", path: workspace.resolve(&self.path)? }])
+    }
+
+    fn run(&self, at: &At<'_>, cancel: &Cancel) -> Result<ToolText, ToolError> {
+        run(&at.workspace()?, self, cancel).map(ToolText::from)
+    }
+}
+
+fn run(workspace: &Workspace, arguments: &LsArguments, cancel: &Cancel) -> Result<String, ToolError> {
     let path = workspace.reach(&arguments.path)?;
     let folder = path.open_folder("list")?;
     let mut names = openat::list(&folder).map_err(ToolError::file("list", path.shown.clone()))?;

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use engine::{BodyKind, Content, Hash};
 
 use crate::error::ToolError;
-use crate::invocation::ReadArguments;
 use crate::limits::{PIECE_BYTES, READ_BYTES, READ_LINES};
 
 /// The prefix of a reference to an output. A file with such a name is read as `./output:…`.
@@ -50,14 +49,22 @@ pub(crate) fn named(path: &str) -> Option<Result<Hash, ToolError>> {
     Some(hash.parse().map_err(|_| ToolError::BadPath { path: path.escape_default().to_string(), reason }))
 }
 
+/// What `read` asks of an output.
+pub(crate) struct Wanted<'a> {
+    /// How it was named.
+    pub(crate) path: &'a str,
+    pub(crate) offset: Option<u64>,
+    pub(crate) limit: Option<u64>,
+}
+
 /// Reads the requested lines of an output.
-pub(crate) fn read(outputs: &Outputs, hash: Hash, arguments: &ReadArguments) -> Result<String, ToolError> {
-    let path = || arguments.path.clone();
+pub(crate) fn read(outputs: &Outputs, hash: Hash, wanted: &Wanted<'_>) -> Result<String, ToolError> {
+    let path = || wanted.path.to_owned();
     let bytes = (outputs.0)(&hash).map_err(ToolError::file("read", path()))?;
     let bytes = bytes.ok_or_else(|| ToolError::file("read", path())(io::ErrorKind::NotFound.into()))?;
     let text = String::from_utf8_lossy(&bytes);
-    let offset = arguments.offset.unwrap_or(1);
-    let limit = arguments.limit.unwrap_or(READ_LINES).min(READ_LINES);
+    let offset = wanted.offset.unwrap_or(1);
+    let limit = wanted.limit.unwrap_or(READ_LINES).min(READ_LINES);
     page(&text, offset, limit, READ_BYTES).map_err(|lines| ToolError::PastEnd { path: path(), lines, offset })
 }
 

@@ -17,7 +17,7 @@ use crate::openat;
 
 /// A path with every link resolved.
 #[derive(Debug, Clone)]
-pub(crate) struct ResolvedPath {
+pub struct ResolvedPath {
     /// Absolute, without `.`, `..` or links; it need not exist.
     pub(crate) real: PathBuf,
     /// Whether the path is in the workspace.

@@ -4,19 +4,18 @@
 
 use std::path::Path;
 
-use engine::tables::limits::RUNNING_PROCESSES;
-use engine::{Hash, Policy, Settings};
+use engine::{Hash, Policy, Settings, ToolClass};
 
 use crate::call::{CallRequest, Context};
 use crate::cancel::Cancel;
 use crate::error::ToolError;
 use crate::evidence::{Evidence, FileChange};
-use crate::invocation::{Invocation, ProcessArguments, ReadArguments, unknown};
 use crate::limits::QUOTED_BYTES;
 use crate::masking::Secrets;
 use crate::paths::{ResolvedPath, Workspace};
-use crate::specs::known;
-use crate::{apply_patch, changes, edit, output, process, tool_result, write};
+use crate::tool::{Act, CallSite, ParsedCall, Work};
+use crate::tool_set::unknown;
+use crate::{changes, tool_result};
 
 /// The result of a check, for the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,13 +44,13 @@ pub(crate) fn check_here(
     context: &Context,
     request: &CallRequest,
     cancel: &Cancel,
-) -> (Checked, Option<Invocation>) {
+) -> (Checked, Option<ParsedCall>) {
     let fingerprint = fingerprint(&request.tool, &request.arguments, &context.workspace);
     match judge(settings, context, request, cancel) {
-        Ok((Verdict { decision, evidence, reason }, invocation)) => {
+        Ok((Verdict { decision, evidence, reason }, call)) => {
             let reason = reason.map(|reason| context.secrets.mask(&reason));
-            let timeout_ms = if let Invocation::Exec(exec) = &invocation { exec.timeout_ms() } else { None };
-            (Checked { decision, fingerprint, evidence: evidence.to_text(), reason, timeout_ms }, Some(invocation))
+            let timeout_ms = call.timeout_ms();
+            (Checked { decision, fingerprint, evidence: evidence.to_text(), reason, timeout_ms }, Some(call))
         }
         Err(error) => (denied(fingerprint, tool_result::message(&context.secrets, &error)), None),
     }
@@ -67,63 +66,88 @@ struct Verdict {
     reason: Option<String>,
 }
 
-/// The verdict on a call, and its parsed arguments.
+impl Verdict {
+    /// What may be done without a question.
+    fn allowed() -> Self {
+        Self { decision: Policy::Allow, evidence: Evidence::default(), reason: None }
+    }
+
+    /// Of two verdicts on one call, the stricter decides. What is asked of both is asked at once.
+    fn and(mut self, other: Self) -> Self {
+        match (self.decision, other.decision) {
+            (Policy::Deny, _) | (_, Policy::Allow) => {}
+            (_, Policy::Deny) | (Policy::Allow, Policy::Ask) => {
+                (self.decision, self.reason) = (other.decision, other.reason);
+            }
+            (Policy::Ask, Policy::Ask) => {
+                self.reason =
+                    self.reason.into_iter().chain(other.reason).reduce(|first, next| format!("{first}; {next}"));
+            }
+        }
+        self.evidence.outside.extend(other.evidence.outside);
+        self
+    }
+}
+
+/// The verdict on a call, and the call.
 fn judge(
     settings: &Settings,
     context: &Context,
     request: &CallRequest,
     cancel: &Cancel,
-) -> Result<(Verdict, Invocation), ToolError> {
-    if settings.plan && settings.tool(&request.tool).is_none() && known(&request.tool).is_some() {
-        return Err(ToolError::OnlyPlans { tool: request.tool.clone() });
-    }
-    if settings.tool(&request.tool).is_none() {
+) -> Result<(Verdict, ParsedCall), ToolError> {
+    let Some(spec) = settings.tool(&request.tool) else {
+        if settings.plan && context.tools.has(&request.tool) {
+            return Err(ToolError::OnlyPlans { tool: request.tool.clone() });
+        }
         return Err(unknown(&request.tool, settings.tools.iter().map(|spec| spec.name.as_str())));
-    }
-    let workspace = Workspace::open(&context.workspace, &context.protected)?;
-    let resolve = |path: &str| workspace.resolve(path);
-    let invocation = Invocation::parse(&request.tool, &request.arguments)?;
-    let verdict = match &invocation {
-        Invocation::Read(ReadArguments { path, .. }) if let Some(named) = output::named(path) => {
-            named?;
-            Verdict { decision: Policy::Allow, evidence: Evidence::default(), reason: None }
-        }
-        Invocation::WebFetch(fetch) => by_address(settings, &fetch.url),
-        Invocation::Read(read) => by_path(settings, "read", &resolve(&read.path)?),
-        Invocation::Ls(ls) => by_path(settings, "list", &resolve(&ls.path)?),
-        Invocation::Grep(grep) => by_path(settings, "search", &resolve(&grep.path)?),
-        Invocation::Write(arguments) => {
-            let path = resolve(&arguments.path)?;
-            let verdict = by_change(settings, "write", std::slice::from_ref(&path));
-            // Do not read a file that the policy denies.
-            let files =
-                if verdict.decision == Policy::Deny { vec![] } else { write::states(&path, arguments, cancel)? };
-            of_change(verdict, std::slice::from_ref(&path), files)
-        }
-        Invocation::Find(find) => by_path(settings, "search", &resolve(&find.path)?),
-        Invocation::Edit(arguments) => {
-            let path = resolve(&arguments.path)?;
-            let verdict = by_change(settings, "edit", std::slice::from_ref(&path));
-            let files = if verdict.decision == Policy::Deny { vec![] } else { edit::states(&path, arguments, cancel) };
-            of_change(verdict, std::slice::from_ref(&path), files)
-        }
-        Invocation::ApplyPatch(arguments) => {
-            let paths = apply_patch::paths(arguments, resolve)?;
-            let verdict = by_change(settings, "change", &paths);
-            let denied = verdict.decision == Policy::Deny;
-            let files = if denied { vec![] } else { apply_patch::states(&workspace, &paths, arguments, cancel) };
-            of_change(verdict, &paths, files)
-        }
-        Invocation::Exec(exec) => {
-            let running = context.processes.iter().filter(|process| process.ended.is_none()).count();
-            if exec.yields_after(context.tool_timeout_ms).is_some() && running >= RUNNING_PROCESSES {
-                return Err(ToolError::ManyProcesses { most: RUNNING_PROCESSES });
-            }
-            by_command(settings, &format!("run the command `{}`", quoted(&exec.command)))
-        }
-        Invocation::Process(process) => by_input(settings, context, process)?,
     };
-    Ok((verdict, invocation))
+    let workspace = Workspace::open(&context.workspace, &context.protected)?;
+    let call = context.tools.parse(&request.tool, &request.arguments)?;
+    let acts = call.acts(&CallSite { context, workspace: &workspace })?;
+    let mut written = vec![];
+    let verdict = by_acts(settings, spec.class, acts, &mut written);
+    if let Work::Files(files) = &call.0
+        && let Some(writer) = files.change()
+        // Do not read a file that the policy denies.
+        && verdict.decision != Policy::Deny
+    {
+        let states = writer.states(&workspace, &written, cancel)?;
+        return Ok((of_change(verdict, &written, states), call));
+    }
+    Ok((verdict, call))
+}
+
+/// The verdict on all acts of a call of a tool of this class. `written` receives the files that it changes, in order.
+fn by_acts(settings: &Settings, class: ToolClass, acts: Vec<Act>, written: &mut Vec<ResolvedPath>) -> Verdict {
+    let mut verdict = Verdict::allowed();
+    let mut verb_of_change = "";
+    for act in acts {
+        let of_act = match act {
+            Act::Read { verb, path } => by_path(settings, verb, &path),
+            // The files of a call are judged together.
+            Act::Write { verb, path } => {
+                verb_of_change = verb;
+                written.push(path);
+                continue;
+            }
+            Act::Run { line, to } => by_command(settings, &line, to.as_deref()),
+            Act::Fetch(url) => by_address(settings, &url),
+            Act::Other { question } => by_class(class, question),
+        };
+        verdict = verdict.and(of_act);
+    }
+    if written.is_empty() { verdict } else { verdict.and(by_change(settings, verb_of_change, written)) }
+}
+
+/// What changes nothing may be done; anything else is asked.
+fn by_class(class: ToolClass, question: String) -> Verdict {
+    match class {
+        ToolClass::ReadOnly => Verdict::allowed(),
+        ToolClass::Idempotent | ToolClass::Once => {
+            Verdict { decision: Policy::Ask, evidence: Evidence::default(), reason: Some(question) }
+        }
+    }
 }
 
 /// Adds what the call is to change, with what taking it back needs.
@@ -156,9 +180,7 @@ fn by_path(settings: &Settings, act: &str, path: &ResolvedPath) -> Verdict {
 /// outside.
 fn by_paths(settings: &Settings, act: &str, paths: &[ResolvedPath]) -> Verdict {
     let outside: Vec<&ResolvedPath> = paths.iter().filter(|path| !path.inside).collect();
-    let Some(first) = outside.first().or(paths.first().as_ref()).copied() else {
-        return Verdict { decision: Policy::Allow, evidence: Evidence::default(), reason: None };
-    };
+    let Some(first) = outside.first().or(paths.first().as_ref()).copied() else { return Verdict::allowed() };
     let verdict = by_path(settings, act, first);
     if verdict.decision == Policy::Deny || outside.len() < 2 {
         return verdict;
@@ -207,20 +229,16 @@ fn by_change(settings: &Settings, act: &str, paths: &[ResolvedPath]) -> Verdict 
     verdict
 }
 
-/// Text for a process can be commands, so it needs the same approval. Polling, listing and ending need none.
-fn by_input(settings: &Settings, context: &Context, asked: &ProcessArguments) -> Result<Verdict, ToolError> {
-    let ProcessArguments::Write { id, text, .. } = asked else {
-        return Ok(Verdict { decision: Policy::Allow, evidence: Evidence::default(), reason: None });
-    };
-    let process = process::named(context, id)?;
-    let (to, text) = (quoted(&process.command()), quoted(text));
-    Ok(by_command(settings, &format!("write `{text}` to the command `{to}`, which runs in the background")))
-}
-
-fn by_command(settings: &Settings, question: &str) -> Verdict {
+fn by_command(settings: &Settings, line: &str, to: Option<&str>) -> Verdict {
     let reason = match settings.exec {
         Policy::Allow => None,
-        Policy::Ask => Some(question.to_owned()),
+        Policy::Ask => Some(match to {
+            None => format!("run the command `{}`", quoted(line)),
+            Some(command) => {
+                let (text, command) = (quoted(line), quoted(command));
+                format!("write `{text}` to the command `{command}`, which runs in the background")
+            }
+        }),
         Policy::Deny => Some(
             "commands are denied by the configuration (policy in [tools.exec]); use the tools for files instead"
                 .to_owned(),
@@ -240,6 +258,7 @@ fn by_address(settings: &Settings, url: &str) -> Verdict {
     Verdict { decision: settings.web_fetch, evidence: Evidence::default(), reason }
 }
 
+/// A piece of a call in a question, bounded and without control characters.
 fn quoted(command: &str) -> String {
     let shown = &command[..command.floor_char_boundary(QUOTED_BYTES)];
     let rest = command.len() - shown.len();

@@ -6,16 +6,19 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use engine::{CallOutcome, EffectId, Timestamp, ToolResult};
+use engine::{CallOutcome, EffectId, Found, Timestamp, ToolClass, ToolResult, ToolSpec};
+use serde::Deserialize;
+use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::call::Context;
+use crate::call::{CallRequest, Context, FoundCall};
 use crate::cancel::{Cancel, in_process};
 use crate::error::ToolError;
-use crate::exec::{ended_within, record_error};
+use crate::exec::{self, ended_within, record_error};
 use crate::folder::{CallFolder, CallState};
-use crate::invocation::{Invocation, ProcessArguments};
-use crate::limits::{INPUT_MS, LISTED_BYTES, POLL_TICK_MS, PROCESS_END_MS};
+use crate::limits::{INPUT_MS, LISTED_BYTES, POLL_TICK_MS, POLL_WAIT_MS, PROCESS_END_MS};
+use crate::tool::{Act, CallSite, OnOutput, ParsedCall, Tool, ToolCall, ToolFuture};
+use crate::tool_set::{self, spec};
 use crate::{preview, tool_result, window};
 
 /// A background command of a session.
@@ -40,15 +43,124 @@ impl HeldProcess {
 
 /// The command in the arguments of an `exec` call; the arguments themselves if they are not valid.
 pub fn command_of(arguments: &str) -> String {
-    let command = Invocation::parse("exec", arguments.as_bytes());
-    match command {
-        Ok(Invocation::Exec(exec)) => exec.command,
-        _ => arguments.to_owned(),
+    exec::command_of(arguments).unwrap_or_else(|| arguments.to_owned())
+}
+
+/// The tool.
+pub(crate) struct Process;
+
+impl Tool for Process {
+    fn spec(&self, _timeout_s: u64) -> ToolSpec {
+        spec(
+            "process",
+            ToolClass::Once,
+            "Look after commands in the background: `list` them, `poll` one for new output and whether it has ended, `write` to \
+             its standard input, `end` it with all that it started.",
+            &json!({
+                "action": { "type": "string", "enum": ["list", "poll", "write", "end"] },
+                "id": { "type": "string", "minLength": 1, "description": "Which: as `exec` or `list` gave it." },
+                "offset": { "type": "integer", "minimum": 0, "description": "For poll: from which byte of the output on; its end if left out." },
+                "wait_ms": { "type": "integer", "minimum": 0, "maximum": 60_000, "description": "For poll: how long to wait for something new." },
+                "text": { "type": "string", "description": "For write: what, with the line end if it takes lines." },
+                "eof": { "type": "boolean", "description": "For write: end the input after it." },
+            }),
+            &["action"],
+        )
+    }
+
+    fn call(&self, arguments: Value) -> Result<ParsedCall, ToolError> {
+        let fields = tool_set::arguments::<ProcessFields>("process", arguments)?;
+        fields.arguments().map(ParsedCall::new)
+    }
+}
+
+/// Arguments of `process`, checked against the schema only.
+#[derive(Debug, Deserialize)]
+struct ProcessFields {
+    action: ProcessAction,
+    id: Option<String>,
+    offset: Option<u64>,
+    #[serde(default)]
+    wait_ms: u64,
+    text: Option<String>,
+    #[serde(default)]
+    eof: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ProcessAction {
+    List,
+    Poll,
+    Write,
+    End,
+}
+
+/// An action of `process` with its arguments.
+#[derive(Debug)]
+enum ProcessArguments {
+    /// List the background commands, running and ended.
+    List,
+    /// Read the output from byte `offset` on, or its end. If there is no new output, wait up to `wait`.
+    Poll { id: String, offset: Option<u64>, wait: Duration },
+    /// Write text to the standard input; then close it if `eof`.
+    Write { id: String, text: String, eof: bool },
+    /// End the process.
+    End { id: String },
+}
+
+impl ProcessFields {
+    fn arguments(self) -> Result<ProcessArguments, ToolError> {
+        let missing = |field: &str| ToolError::Arguments {
+            tool: "process".to_owned(),
+            violations: format!("this action needs `{field}`"),
+        };
+        let id = self.id.ok_or_else(|| missing("id"));
+        Ok(match self.action {
+            ProcessAction::List => ProcessArguments::List,
+            ProcessAction::Poll => {
+                let wait = Duration::from_millis(self.wait_ms.min(POLL_WAIT_MS));
+                ProcessArguments::Poll { id: id?, offset: self.offset, wait }
+            }
+            ProcessAction::Write if self.text.is_none() && !self.eof => return Err(missing("text")),
+            ProcessAction::Write => {
+                ProcessArguments::Write { id: id?, text: self.text.unwrap_or_default(), eof: self.eof }
+            }
+            ProcessAction::End => ProcessArguments::End { id: id? },
+        })
+    }
+}
+
+impl ToolCall for ProcessArguments {
+    /// Text for a process can be commands, so it is one. Polling, listing and ending do nothing to the world outside.
+    fn acts(&self, site: &CallSite<'_>) -> Result<Vec<Act>, ToolError> {
+        let Self::Write { id, text, .. } = self else { return Ok(vec![]) };
+        let process = named(site.context, id)?;
+        Ok(vec![Act::Run { line: text.clone(), to: Some(process.command()) }])
+    }
+
+    fn run<'a>(
+        &'a self,
+        context: &'a Context,
+        _request: &'a CallRequest,
+        _progress: &'a mut OnOutput<'a>,
+    ) -> ToolFuture<'a, Result<ToolResult, ToolError>> {
+        Box::pin(run(context, self))
+    }
+
+    fn find<'a>(
+        &'a self,
+        _context: &'a Context,
+        _request: &'a CallRequest,
+    ) -> ToolFuture<'a, Result<FoundCall, ToolError>> {
+        // The process may have read the text, so it must not be written again. Reading output and ending are repeatable.
+        let found = if matches!(self, Self::Write { .. }) { Found::Unknown } else { Found::NeverStarted };
+        Box::pin(std::future::ready(Ok(FoundCall { found, ended: None })))
     }
 }
 
 /// Runs a call with these arguments.
-pub(crate) async fn run(context: &Context, asked: &ProcessArguments) -> Result<ToolResult, ToolError> {
+async fn run(context: &Context, asked: &ProcessArguments) -> Result<ToolResult, ToolError> {
     let done = |text: &str| tool_result::text(CallOutcome::Done, &context.secrets.mask(text));
     match asked {
         ProcessArguments::List => {

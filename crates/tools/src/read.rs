@@ -1,19 +1,79 @@
 //! The tool `read`: a bounded part of a text file, with a note on how to continue; or an image.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read as _};
+
+use engine::{ToolClass, ToolSpec};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::cancel::Cancel;
 use crate::error::ToolError;
+use crate::file_call::{At, FileCall};
 use crate::images::{self, Image};
-use crate::invocation::ReadArguments;
-use crate::kinds;
 use crate::limits::{IMAGE_FILE_BYTES, READ_BYTES, READ_LINES, SNIFF_BYTES};
 use crate::paths::{ResolvedPath, Workspace};
 use crate::size::size;
+use crate::tool::{Act, ParsedCall, Tool};
 use crate::tool_result::ToolText;
+use crate::tool_set::{self, spec};
+use crate::{kinds, output};
 
-pub(crate) fn run(workspace: &Workspace, arguments: &ReadArguments, cancel: &Cancel) -> Result<ToolText, ToolError> {
+/// The tool.
+pub(crate) struct Read;
+
+impl Tool for Read {
+    fn spec(&self, _timeout_s: u64) -> ToolSpec {
+        spec(
+            "read",
+            ToolClass::ReadOnly,
+            "Read a text file (UTF-8), an image (PNG, JPEG, GIF, WebP), or an output that was left out (`output:…`). Gives at \
+             most 2000 lines or 50 KB at once; go on with `offset`. An image is shown to you.",
+            &json!({
+                "path": { "type": "string", "minLength": 1, "description": "The file: relative to the workspace, or absolute." },
+                "offset": { "type": "integer", "minimum": 1, "description": "The first line to read, from 1." },
+                "limit": { "type": "integer", "minimum": 1, "maximum": 2000, "description": "How many lines." },
+            }),
+            &["path"],
+        )
+    }
+
+    fn call(&self, arguments: Value) -> Result<ParsedCall, ToolError> {
+        Ok(ParsedCall::files(tool_set::arguments::<ReadArguments>("read", arguments)?))
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct ReadArguments {
+    path: String,
+    /// The first line, counted from 1.
+    offset: Option<u64>,
+    /// The maximum number of lines.
+    limit: Option<u64>,
+}
+
+impl FileCall for ReadArguments {
+    fn tool(&self) -> &'static str {
+        "read"
+    }
+
+    fn acts(&self, workspace: &Workspace) -> Result<Vec<Act>, ToolError> {
+        if let Some(named) = output::named(&self.path) {
+            return named.map(|_| vec![]);
+        }
+        Ok(vec![Act::Read { verb: "read", path: workspace.resolve(&self.path)? }])
+    }
+
+    fn run(&self, at: &At<'_>, cancel: &Cancel) -> Result<ToolText, ToolError> {
+        if let Some(named) = output::named(&self.path) {
+            let page = output::Wanted { path: &self.path, offset: self.offset, limit: self.limit };
+            return output::read(&at.context.outputs, named?, &page).map(ToolText::from);
+        }
+        run(&at.workspace()?, self, cancel)
+    }
+}
+
+fn run(workspace: &Workspace, arguments: &ReadArguments, cancel: &Cancel) -> Result<ToolText, ToolError> {
     let path = workspace.reach(&arguments.path)?;
     let (file, bytes) = path.open_file("read")?;
     let mut source = BufReader::new(file);

@@ -1,24 +1,92 @@
 //! The tool `write`: creates or replaces a whole file atomically.
 
-use engine::{EffectId, Found};
+use engine::{EffectId, Found, ToolClass, ToolSpec};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::cancel::Cancel;
 use crate::change::{self, Change};
 use crate::error::ToolError;
 use crate::evidence::{Evidence, FileChange};
-use crate::invocation::WriteArguments;
+use crate::file_call::{At, FileCall, FileChanger};
 use crate::paths::{ResolvedPath, Workspace};
+use crate::tool::{Act, ParsedCall, Tool};
+use crate::tool_result::ToolText;
+use crate::tool_set::{self, spec};
+
+/// The tool.
+pub(crate) struct Write;
+
+impl Tool for Write {
+    fn spec(&self, _timeout_s: u64) -> ToolSpec {
+        spec(
+            "write",
+            ToolClass::Idempotent,
+            "Write a text file, whole: it is made, with the folders above it, or replaced.",
+            &json!({
+                "path": { "type": "string", "minLength": 1, "description": "The file: relative to the workspace, or absolute." },
+                "content": { "type": "string", "description": "All that the file will hold." },
+            }),
+            &["path", "content"],
+        )
+    }
+
+    fn call(&self, arguments: Value) -> Result<ParsedCall, ToolError> {
+        Ok(ParsedCall::files(tool_set::arguments::<WriteArguments>("write", arguments)?))
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct WriteArguments {
+    path: String,
+    content: String,
+}
+
+impl FileCall for WriteArguments {
+    fn tool(&self) -> &'static str {
+        "write"
+    }
+
+    fn acts(&self, workspace: &Workspace) -> Result<Vec<Act>, ToolError> {
+        Ok(vec![Act::Write { verb: "write", path: workspace.resolve(&self.path)? }])
+    }
+
+    fn run(&self, at: &At<'_>, cancel: &Cancel) -> Result<ToolText, ToolError> {
+        let workspace = at.workspace()?.keeping(&at.context.files);
+        run(&workspace, at.id, self, &at.evidence, cancel).map(ToolText::from)
+    }
+
+    fn change(&self) -> Option<&dyn FileChanger> {
+        Some(self)
+    }
+}
+
+impl FileChanger for WriteArguments {
+    fn paths(&self, resolve: &dyn Fn(&str) -> Result<ResolvedPath, ToolError>) -> Result<Vec<ResolvedPath>, ToolError> {
+        Ok(vec![resolve(&self.path)?])
+    }
+
+    fn states(
+        &self,
+        _workspace: &Workspace,
+        paths: &[ResolvedPath],
+        cancel: &Cancel,
+    ) -> Result<Vec<FileChange>, ToolError> {
+        let Some(path) = paths.first() else { return Ok(vec![]) };
+        states(path, self, cancel)
+    }
+
+    fn find(&self, at: &At<'_>) -> Result<(Found, String), ToolError> {
+        find(&at.workspace()?, at.id, self, &at.evidence)
+    }
+}
 
 /// The state of the file before and after the call.
-pub(crate) fn states(
-    path: &ResolvedPath,
-    arguments: &WriteArguments,
-    cancel: &Cancel,
-) -> Result<Vec<FileChange>, ToolError> {
+fn states(path: &ResolvedPath, arguments: &WriteArguments, cancel: &Cancel) -> Result<Vec<FileChange>, ToolError> {
     Ok(vec![FileChange::to(path.state("write", cancel)?, arguments.content.as_bytes())])
 }
 
-pub(crate) fn run(
+fn run(
     workspace: &Workspace,
     id: EffectId,
     arguments: &WriteArguments,
@@ -35,7 +103,7 @@ pub(crate) fn run(
 }
 
 /// Finds out what became of an interrupted call; for `Ended`, with the text for the model.
-pub(crate) fn find(
+fn find(
     workspace: &Workspace,
     id: EffectId,
     arguments: &WriteArguments,

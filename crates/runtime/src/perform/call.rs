@@ -30,7 +30,7 @@ pub(super) async fn check(
     reporter: Reporter,
 ) {
     let effect = reporter.effect();
-    if request.tool == "exec" {
+    if context.tools.runs_commands(&request.tool) {
         let ahead = context.clone();
         list_ahead(move || tools::list_ahead(&ahead));
     }

@@ -323,6 +323,7 @@ fn call_request(
     let Redaction { secrets, secret_env, passed_env, reach, protected, undo } =
         job.shared.resolver.redaction_within(&workspace);
     let context = tools::Context {
+        tools: job.shared.tools.clone(),
         workspace,
         calls: job.shared.calls(),
         files: job.shared.files(undo),

@@ -58,6 +58,7 @@ impl Runtime {
             budget_pool: BudgetHandle::default(),
             journal,
             models: options.models,
+            tools: options.tools,
             clock: Clock::after(latest),
             latest: Latest::default(),
             conversations: ConversationCache::default(),

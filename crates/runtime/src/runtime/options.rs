@@ -17,6 +17,7 @@ pub struct Options {
     /// Resolves the configuration for each run.
     pub resolver: Box<dyn Resolver>,
     pub models: models::ModelSet,
+    pub tools: tools::ToolSet,
     /// Receives every committed batch.
     pub events: Option<mpsc::UnboundedSender<Published>>,
     /// Receives reports of runs that wait for a lane.

@@ -29,6 +29,7 @@ pub(crate) struct Shared {
     pub(crate) resolver: Box<dyn Resolver>,
     pub(crate) journal: Arc<dyn Journal>,
     pub(crate) models: models::ModelSet,
+    pub(crate) tools: tools::ToolSet,
     pub(crate) clock: Clock,
     pub(crate) latest: Latest,
     pub(crate) ledger: HomeLedger,

@@ -131,7 +131,7 @@ fn files(items: &[HistoryItem]) -> Vec<String> {
                 }
             }
             HistoryItem::Call { tool, arguments } => {
-                let changes = matches!(tool.as_str(), "write" | "edit" | "apply_patch");
+                let changes = tools::changes_files(tool);
                 for path in named(arguments) {
                     touch(path, changes);
                 }

@@ -164,6 +164,7 @@ impl Warm {
                 redaction: redaction(),
             }),
             models: models::ModelSet::new(),
+            tools: tools::ToolSet::default(),
             events: Some(events),
             waits: None,
             approver: None,

@@ -56,6 +56,7 @@ impl World {
             derived: engine::Derived::default(),
         };
         let context = Context {
+            tools: tools::ToolSet::default(),
             workspace,
             files: tools::FileStore::new(home.path().join("files"), tools::StoreLimits::default()),
             calls: home.path().join("calls"),
