@@ -154,7 +154,6 @@ impl Keyboard {
                     return if is_due { Typed::Suspend } else { Typed::Changed };
                 }
                 _ = self.continues.recv() => {
-                    signals::continued();
                     if self.is_on {
                         take_terminal();
                     }

@@ -2,8 +2,8 @@
 //! the command waits for an owner or closes, and the end of the terminal. The keyboard comes first, because it leaves the
 //! screen in order.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -28,13 +28,19 @@ pub(super) fn suspensions() -> u32 {
     SUSPENSIONS.load(Ordering::Relaxed)
 }
 
-/// This process was continued.
-pub(super) fn continued() {
-    CONTINUATIONS.fetch_add(1, Ordering::Relaxed);
-}
+/// Set by the handler of SIGCONT itself: a task that waits for the signal may run after the next drawing.
+static CONTINUED: LazyLock<Arc<AtomicBool>> = LazyLock::new(|| {
+    let continued = Arc::default();
+    // Without a handler, whoever is continued draws where it was.
+    let _ = signal_hook::flag::register(ProcessSignal::CONT.as_raw(), Arc::clone(&continued));
+    continued
+});
 
 /// How often another process had the terminal meanwhile: whatever was drawn before may be anywhere on the screen.
 pub(crate) fn interruptions() -> u32 {
+    if CONTINUED.swap(false, Ordering::SeqCst) {
+        CONTINUATIONS.fetch_add(1, Ordering::Relaxed);
+    }
     suspensions().wrapping_add(CONTINUATIONS.load(Ordering::Relaxed))
 }
 
@@ -54,6 +60,7 @@ pub(super) fn suspend(seen: u32) {
 pub(super) fn listen() {
     static BEGUN: OnceLock<()> = OnceLock::new();
     if BEGUN.set(()).is_ok() {
+        LazyLock::force(&CONTINUED);
         let _ = thread::Builder::new().name("terminal".to_owned()).spawn(handle_signals);
     }
 }
