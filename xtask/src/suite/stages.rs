@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// How long a stage of the proof may take: several times what it needs, so that it only bounds a hang.
-pub(crate) const STAGE_LIMIT: Duration = Duration::from_mins(15);
+pub(crate) const STAGE_LIMIT: Duration = Duration::from_mins(30);
 
 /// The same of a long form.
 pub(crate) const SOAK_LIMIT: Duration = Duration::from_hours(4);
