@@ -56,9 +56,11 @@ struct Handover {
     until: Instant,
 }
 
-/// Takes the home for a service. Fails if the owner keeps it, unless `wait` is set. `notify` is called meanwhile.
-pub async fn take(home: &Path, wait: bool, notify: &dyn Fn(TakingNotice<'_>)) -> Result<Taken, Error> {
-    let mut taking = Taking { home, wait, notify, claim: None, handover: None, away_since: None, has_reported: false };
+/// Takes the home for a service. Fails if the owner keeps it, unless `wait` is set. `notify` is called meanwhile. An owner that
+/// leaves may complete answers for `drain`.
+pub async fn take(home: &Path, drain: Duration, wait: bool, notify: &dyn Fn(TakingNotice<'_>)) -> Result<Taken, Error> {
+    let mut taking =
+        Taking { home, drain, wait, notify, claim: None, handover: None, away_since: None, has_reported: false };
     loop {
         match Sqlite::own(home) {
             Ok(journal) => return Ok(Taken { journal: Arc::new(journal), claim: taking.claim }),
@@ -73,6 +75,8 @@ pub async fn take(home: &Path, wait: bool, notify: &dyn Fn(TakingNotice<'_>)) ->
 
 struct Taking<'a> {
     home: &'a Path,
+    /// How long an owner that leaves may complete answers.
+    drain: Duration,
     wait: bool,
     notify: &'a dyn Fn(TakingNotice<'_>),
     claim: Option<Claim>,
@@ -113,7 +117,7 @@ impl Taking<'_> {
             }
             Reply::Kept => self.give_up(refused),
             Reply::Away => {
-                if self.away_since.get_or_insert_with(Instant::now).elapsed() < CHANGE {
+                if self.away_since.get_or_insert_with(Instant::now).elapsed() < self.drain.saturating_add(CHANGE) {
                     return Ok(());
                 }
                 self.give_up(refused)

@@ -77,7 +77,7 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
     notify::report("STATUS=opening the home");
     let report = |notice: TakingNotice<'_>| reporter.taking(notice);
     let taken = tokio::select! {
-        taken = client::take(&globals.home, args.writer.wait, &report) => taken?,
+        taken = client::take(&globals.home, drain, args.writer.wait, &report) => taken?,
         // It owns nothing yet.
         () = signals.next() => return Ok(()),
     };

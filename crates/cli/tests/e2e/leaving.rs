@@ -70,7 +70,7 @@ fn r15_a_command_that_completes_the_answer_of_another_client_leaves_at_once_when
 #[test]
 fn r15_a_command_waits_for_an_owner_that_completes_an_answer() {
     let server = ModelServer::start().unwrap();
-    let home = Home::new().served_by(&server);
+    let home = Home::new().served_by(&server).with("LIMULUS_SERVE__DRAIN_S", "60");
     let first = first(&home);
     let other = home.start(&["agent", "--session", "other", "--json", "-m", "tokens=45 delay_ms=200 Other"]);
     other.until_text(1);
@@ -117,4 +117,20 @@ fn r15_a_message_to_an_owner_that_leaves_says_what_answers_it_then() {
     owner.until_err("serving");
     let sent = home.run(&["send", "--session", "other", "tokens=1 Again"]).expect_code(0);
     assert!(!sent.out.contains("the owner is a command"), "{sent:?}");
+}
+
+/// R15: a service that starts meanwhile waits for the answer too.
+#[test]
+fn r15_a_service_waits_for_an_owner_that_completes_an_answer() {
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server).with("LIMULUS_SERVE__DRAIN_S", "60");
+    let first = first(&home);
+    let other = home.start(&["agent", "--session", "other", "--json", "-m", "tokens=45 delay_ms=200 Other"]);
+    other.until_text(1);
+    first.until_err("an answer in progress is completed first");
+    let service = home.start(&["serve"]);
+    service.until_err("serving");
+    first.finish().expect_code(0);
+    other.finish().expect_code(0);
+    assert_eq!(requests(&server, "Other"), 1);
 }
