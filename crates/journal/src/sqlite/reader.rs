@@ -299,11 +299,13 @@ impl Read for Reader {
     fn session(&self, key: &str) -> Result<Option<SessionRow>, Error> {
         let listed = self.listed(key)?;
         let has_row = || self.query(|c| c.prepare_cached("SELECT 1 FROM sessions WHERE key = ?1")?.exists([key]));
-        // No new session may take this key, and the doctor must explain what happened to the old one.
-        if listed.is_none() && has_row()? {
-            return Err(self.damaged(format!("session {key} has no row in the views")));
+        if listed.is_some() || !has_row()? {
+            return Ok(listed);
         }
-        Ok(listed)
+        // It may have been created between the two looks: both rows come in one transaction. If not, no new session may take
+        // this key, and the doctor must explain what happened to the old one.
+        let listed = self.listed(key)?;
+        listed.map(Some).ok_or_else(|| self.damaged(format!("session {key} has no row in the views")))
     }
 
     fn session_of_run(&self, run: RunId) -> Result<Option<SessionRow>, Error> {
