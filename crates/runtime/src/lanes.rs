@@ -95,8 +95,14 @@ impl LaneHandle {
 
     /// Runs start from now on.
     pub(crate) fn open(&self) {
+        self.open_then(|_| {});
+    }
+
+    /// The same, and `then` without a moment in between.
+    fn open_then(&self, then: impl FnOnce(&mut Lanes)) {
         let mut inside = self.lock();
         let entered = inside.lanes.open();
+        then(&mut inside.lanes);
         inside.admit(&entered);
         drop(inside);
         self.opened.notify_waiters();
@@ -104,8 +110,7 @@ impl LaneHandle {
 
     /// No run starts any more as soon as this one has ended. Until then they do.
     pub(crate) fn close_after(&self, run: RunId) {
-        self.open();
-        self.lock().lanes.close_after(run);
+        self.open_then(|lanes| lanes.close_after(run));
     }
 
     /// Whether no run starts.

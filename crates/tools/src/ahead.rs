@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::timeout;
 
-use crate::call::{CallRequest, Context};
+use crate::call::{self, CallRequest, Context};
 use crate::cancel::{Cancel, CancelOnDrop};
 use crate::error::ToolError;
 use crate::file_call;
@@ -50,7 +50,7 @@ pub async fn check(settings: Arc<Settings>, context: Context, request: CallReque
         let reading = call.filter(|_| may_begin).and_then(ParsedCall::into_reading);
         let request = CallRequest { evidence: checked.evidence.clone(), ..request };
         // Nobody is woken by it while the work is awaited.
-        let _ = report.send((checked, reading.as_ref().map(|call| call.tool())));
+        let _ = report.send((checked, reading.as_ref().map(|_| call::name(&request))));
         reading.map(|call| Box::new(file_call::run(&context, &request, &*call, &cancel)))
     });
     let ended = timeout(TOGETHER, &mut working).await;

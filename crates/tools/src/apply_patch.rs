@@ -50,10 +50,6 @@ pub(crate) struct PatchArguments {
 }
 
 impl FileCall for PatchArguments {
-    fn tool(&self) -> &'static str {
-        "apply_patch"
-    }
-
     fn acts(&self, workspace: &Workspace) -> Result<Vec<Act>, ToolError> {
         let paths = paths(self, &|path| workspace.resolve(path))?;
         Ok(paths.into_iter().map(|path| Act::Write { verb: "change", path }).collect())

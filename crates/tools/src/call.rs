@@ -153,7 +153,7 @@ async fn failed(context: &Context, error: ToolError) -> ToolResult {
 }
 
 /// The tool of a call, for the report of a defect.
-fn name(request: &CallRequest) -> &'static str {
+pub(crate) fn name(request: &CallRequest) -> &'static str {
     tool_named(&request.tool).unwrap_or("unknown")
 }
 

@@ -48,10 +48,6 @@ pub(crate) struct EditArguments {
 }
 
 impl FileCall for EditArguments {
-    fn tool(&self) -> &'static str {
-        "edit"
-    }
-
     fn acts(&self, workspace: &Workspace) -> Result<Vec<Act>, ToolError> {
         Ok(vec![Act::Write { verb: "edit", path: workspace.resolve(&self.path)? }])
     }

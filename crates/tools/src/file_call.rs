@@ -13,9 +13,6 @@ use crate::tool_result::{self, ToolText};
 
 /// A call that works on files in this process.
 pub(crate) trait FileCall: Send + Sync {
-    /// The name of its tool.
-    fn tool(&self) -> &'static str;
-
     /// What it is about to do.
     fn acts(&self, workspace: &Workspace) -> Result<Vec<Act>, ToolError>;
 

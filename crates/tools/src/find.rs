@@ -45,10 +45,6 @@ pub(crate) struct FindArguments {
 }
 
 impl FileCall for FindArguments {
-    fn tool(&self) -> &'static str {
-        "find"
-    }
-
     fn acts(&self, workspace: &Workspace) -> Result<Vec<Act>, ToolError> {
         Ok(vec![Act::Read { verb: "search", path: workspace.resolve(&self.path)? }])
     }

@@ -54,10 +54,6 @@ pub(crate) struct GrepArguments {
 }
 
 impl FileCall for GrepArguments {
-    fn tool(&self) -> &'static str {
-        "grep"
-    }
-
     fn acts(&self, workspace: &Workspace) -> Result<Vec<Act>, ToolError> {
         Ok(vec![Act::Read { verb: "search", path: workspace.resolve(&self.path)? }])
     }

@@ -48,10 +48,6 @@ pub(crate) struct LsArguments {
 }
 
 impl FileCall for LsArguments {
-    fn tool(&self) -> &'static str {
-        "ls"
-    }
-
     fn acts(&self, workspace: &Workspace) -> Result<Vec<Act>, ToolError> {
         Ok(vec![Act::Read { verb: "list", path: workspace.resolve(&self.path)? }])
     }

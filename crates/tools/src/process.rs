@@ -17,7 +17,7 @@ use crate::error::ToolError;
 use crate::exec::{self, ended_within, record_error};
 use crate::folder::{CallFolder, CallState};
 use crate::limits::{INPUT_MS, LISTED_BYTES, POLL_TICK_MS, POLL_WAIT_MS, PROCESS_END_MS};
-use crate::tool::{Act, CallSite, OnOutput, ParsedCall, Tool, ToolCall, ToolFuture};
+use crate::tool::{Act, CallSite, OnOutput, ParsedCall, Tool, ToolCall, ToolFuture, done};
 use crate::tool_set::{self, spec};
 use crate::{preview, tool_result, window};
 
@@ -161,11 +161,10 @@ impl ToolCall for ProcessArguments {
 
 /// Runs a call with these arguments.
 async fn run(context: &Context, asked: &ProcessArguments) -> Result<ToolResult, ToolError> {
-    let done = |text: &str| tool_result::text(CallOutcome::Done, &context.secrets.mask(text));
     match asked {
         ProcessArguments::List => {
             let here = context.clone();
-            let list = move |_: &Cancel| Ok(tool_result::text(CallOutcome::Done, &here.secrets.mask(&list(&here))));
+            let list = move |_: &Cancel| Ok(done(&here, &list(&here)));
             in_process("process", list).await
         }
         ProcessArguments::Poll { id, offset, wait } => {
@@ -174,7 +173,7 @@ async fn run(context: &Context, asked: &ProcessArguments) -> Result<ToolResult, 
             Ok(tool_result::text(CallOutcome::Done, &text))
         }
         ProcessArguments::Write { id, text, eof } => {
-            write(context, named(context, id)?, text, *eof).await.map(|text| done(&text))
+            write(context, named(context, id)?, text, *eof).await.map(|text| done(context, &text))
         }
         ProcessArguments::End { id } => end(context, named(context, id)?).await,
     }

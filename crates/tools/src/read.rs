@@ -53,10 +53,6 @@ pub(crate) struct ReadArguments {
 }
 
 impl FileCall for ReadArguments {
-    fn tool(&self) -> &'static str {
-        "read"
-    }
-
     fn acts(&self, workspace: &Workspace) -> Result<Vec<Act>, ToolError> {
         if let Some(named) = output::named(&self.path) {
             return named.map(|_| vec![]);

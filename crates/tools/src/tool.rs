@@ -23,7 +23,7 @@ pub type OnOutput<'a> = dyn FnMut(u64, String) + Send + 'a;
 
 /// A tool of an agent. A new one is a file with an implementation, and a line in the list of [`ToolSet`](crate::ToolSet).
 pub trait Tool: Send + Sync {
-    /// What the model is told of it, where a call without a limit of its own may take so many seconds. The schema has an
+    /// What the model receives of it, where a call without a limit of its own may take so many seconds. The schema has an
     /// object for the arguments.
     fn spec(&self, timeout_s: u64) -> ToolSpec;
 

@@ -87,7 +87,7 @@ impl ToolSet {
         Self::of(entries)
     }
 
-    /// What the model is told of them, in this order.
+    /// What the model receives of them, in this order.
     pub fn specs(&self) -> Arc<[ToolSpec]> {
         Arc::clone(&self.specs)
     }

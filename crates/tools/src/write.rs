@@ -43,10 +43,6 @@ pub(crate) struct WriteArguments {
 }
 
 impl FileCall for WriteArguments {
-    fn tool(&self) -> &'static str {
-        "write"
-    }
-
     fn acts(&self, workspace: &Workspace) -> Result<Vec<Act>, ToolError> {
         Ok(vec![Act::Write { verb: "write", path: workspace.resolve(&self.path)? }])
     }

@@ -8,7 +8,7 @@ use protocol::Client;
 use protocol::method::{CleanedUp, CleanupParams, SessionsCleanup};
 use serde_json::json as object;
 
-use super::follower::change;
+use super::change::change;
 use crate::args::WriterArgs;
 use crate::deprecation;
 use crate::error::{CliError, Exit};

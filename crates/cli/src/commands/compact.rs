@@ -9,7 +9,8 @@ use protocol::Client;
 use protocol::method::{CompactParams, Compacted, SessionsCompact, SessionsUncompact, UncompactParams};
 use views::lookup;
 
-use super::follower::{End, Follower, change};
+use super::change::change;
+use super::follower::{End, Follower};
 use super::resume;
 use crate::args::WriterArgs;
 use crate::deprecation;

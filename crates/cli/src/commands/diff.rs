@@ -6,7 +6,7 @@ use protocol::Client;
 use protocol::method::{DiffParams, FileAct, FileDiff, NoParams, RunDiff, RunsDiff, RunsRecord, UndoneRun};
 
 use super::background;
-use super::follower::change;
+use super::change::change;
 use crate::args::WriterArgs;
 use crate::error::{CliError, Exit};
 use crate::language::word;

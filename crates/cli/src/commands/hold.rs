@@ -14,7 +14,8 @@ use views::lookup;
 use views::lookup::FoundRun;
 
 use super::abort::until_ended;
-use super::follower::{End, Follower, change};
+use super::change::change;
+use super::follower::{End, Follower};
 use super::resume;
 use crate::args::WriterArgs;
 use crate::deprecation;

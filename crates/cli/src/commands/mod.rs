@@ -8,6 +8,7 @@ mod asking;
 pub(crate) mod audit;
 pub(crate) mod background;
 pub(crate) mod budget;
+mod change;
 pub(crate) mod cleanup;
 pub(crate) mod compact;
 pub(crate) mod completions;

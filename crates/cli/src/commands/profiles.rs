@@ -11,7 +11,7 @@ use protocol::method::{
 };
 use serde::Serialize;
 
-use super::follower::change;
+use super::change::change;
 use crate::args::WriterArgs;
 use crate::deprecation;
 use crate::error::{CliError, Exit};

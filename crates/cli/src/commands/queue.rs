@@ -12,7 +12,7 @@ use protocol::show::{QueuedStory, QueuedSummary};
 use serde::Serialize;
 use views::name;
 
-use super::follower::change;
+use super::change::change;
 use crate::args::WriterArgs;
 use crate::error::CliError;
 use crate::language::word;

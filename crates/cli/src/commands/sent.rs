@@ -24,7 +24,7 @@ use crate::render::Screen;
 pub(super) struct Sent {
     /// Its run, once the message is accepted.
     pub(super) run: Option<RunId>,
-    /// The run with which this command leaves, as far as the owner in this process was told.
+    /// The run with which this command leaves, as far as the owner in this process knows.
     leaves_with: Option<RunId>,
     /// Whether it was sent to an owner, which may have taken it.
     was_offered: bool,

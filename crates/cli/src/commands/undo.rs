@@ -10,8 +10,8 @@ use protocol::method::{FileAct, FilesUndone, RunsUndo, UndoParams, UndoneFile};
 use protocol::{Client, ClientError};
 
 use super::background;
+use super::change::change;
 use super::diff::{UNRECORDED, ran};
-use super::follower::change;
 use crate::args::WriterArgs;
 use crate::error::{CliError, Exit};
 use crate::language::word;

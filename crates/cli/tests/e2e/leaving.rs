@@ -22,6 +22,14 @@ fn first(home: &Home) -> Process {
     first
 }
 
+/// A command of another client, whose answer of so many words takes a fifth of a second for each and has begun.
+fn other(home: &Home, words: u32) -> Process {
+    let message = format!("tokens={words} delay_ms=200 Other");
+    let other = home.start(&["agent", "--session", "other", "--json", "-m", &message]);
+    other.until_text(1);
+    other
+}
+
 /// R15, R35: a command that leaves gives its slot to no run of another client, whose request the next owner would send again.
 #[test]
 fn r15_r35_a_command_that_leaves_starts_no_run_of_another_client() {
@@ -41,8 +49,7 @@ fn r15_a_command_that_leaves_completes_the_answer_of_another_client() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server);
     let first = first(&home);
-    let other = home.start(&["agent", "--session", "other", "--json", "-m", "tokens=25 delay_ms=200 Other"]);
-    other.until_text(1);
+    let other = other(&home, 25);
     first.finish().expect_code(0).expect_err("an answer in progress is completed first (10 s at most)");
     other.finish().expect_code(0);
     assert_eq!(requests(&server, "Other"), 1);
@@ -55,8 +62,7 @@ fn r15_a_command_that_completes_the_answer_of_another_client_leaves_at_once_when
         let server = ModelServer::start().unwrap();
         let home = Home::new().served_by(&server).with("LIMULUS_SERVE__DRAIN_S", "3600");
         let first = first(&home);
-        let other = home.start(&["agent", "--session", "other", "--json", "-m", "tokens=9000 delay_ms=200 Other"]);
-        other.until_text(1);
+        let other = other(&home, 9000);
         first.until_err("an answer in progress is completed first");
         first.signal(signal);
         first.finish().expect_code(0);
@@ -66,14 +72,13 @@ fn r15_a_command_that_completes_the_answer_of_another_client_leaves_at_once_when
     }
 }
 
-/// R15: who waits for an owner that completes an answer is told, and waits as long as that may take.
+/// R15: a command that finds an owner which completes an answer says so, and waits as long as that may take.
 #[test]
 fn r15_a_command_waits_for_an_owner_that_completes_an_answer() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server).with("LIMULUS_SERVE__DRAIN_S", "60");
     let first = first(&home);
-    let other = home.start(&["agent", "--session", "other", "--json", "-m", "tokens=45 delay_ms=200 Other"]);
-    other.until_text(1);
+    let other = other(&home, 45);
     first.until_err("an answer in progress is completed first");
     let third = home.run(&["agent", "--session", "third", "-m", "tokens=1 Third"]).expect_code(0);
     assert!(third.err.contains("; waiting"), "{third:?}");
@@ -125,8 +130,7 @@ fn r15_a_service_waits_for_an_owner_that_completes_an_answer() {
     let server = ModelServer::start().unwrap();
     let home = Home::new().served_by(&server).with("LIMULUS_SERVE__DRAIN_S", "60");
     let first = first(&home);
-    let other = home.start(&["agent", "--session", "other", "--json", "-m", "tokens=45 delay_ms=200 Other"]);
-    other.until_text(1);
+    let other = other(&home, 45);
     first.until_err("an answer in progress is completed first");
     let service = home.start(&["serve"]);
     service.until_err("serving");

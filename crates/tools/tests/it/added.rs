@@ -79,11 +79,11 @@ fn r38_the_acts_of_an_added_tool_decide_whether_it_may_run() {
     let check = |arguments| world.check(&request("coin", arguments));
     let plain = check(json!({}));
     assert_eq!((plain.decision, plain.reason.as_deref()), (Policy::Ask, Some("toss a coin")));
-    assert_eq!(check(json!({ "from": "purse" })).decision, Policy::Ask);
+    assert_eq!(check(json!({ "from": "pocket" })).decision, Policy::Ask);
     let outside = check(json!({ "from": "/etc/hostname" }));
     assert_eq!(outside.decision, Policy::Deny);
     assert!(outside.reason.unwrap().contains("may not read /etc/hostname"));
-    let fetched = check(json!({ "from": "purse", "url": "https://a.example" }));
+    let fetched = check(json!({ "from": "pocket", "url": "https://a.example" }));
     assert_eq!(fetched.decision, Policy::Deny);
     assert!(fetched.reason.unwrap().contains("fetching from the web is denied"));
     let misfit = check(json!({ "side": "heads" }));

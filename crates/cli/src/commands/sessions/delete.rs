@@ -9,7 +9,7 @@ use serde_json::json as object;
 use views::lookup;
 
 use crate::args::WriterArgs;
-use crate::commands::follower::{Changed, change};
+use crate::commands::change::{Changed, change};
 use crate::error::{CliError, Exit};
 use crate::prompt;
 use crate::show::choice::SessionName;

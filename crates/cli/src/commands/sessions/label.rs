@@ -8,7 +8,7 @@ use protocol::method::{LabelParams, Labelled, SessionsLabel};
 use views::lookup;
 
 use crate::args::WriterArgs;
-use crate::commands::follower::{Changed, change};
+use crate::commands::change::{Changed, change};
 use crate::error::CliError;
 use crate::show::choice::SessionName;
 use crate::show::human::printable_line;
