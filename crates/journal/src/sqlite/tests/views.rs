@@ -3,10 +3,10 @@
 use engine::{RunId, Seq, SessionRow};
 use rusqlite::Connection;
 
-use super::{add, filled, own};
-use crate::suite::Script;
+use super::{add, filled, home, own};
 use crate::suite::samples::{retracted, run, run_row, session_row};
-use crate::{Read as _, views};
+use crate::suite::{Script, append};
+use crate::{Journal as _, Read as _, Reader, Sqlite, views};
 
 #[test]
 fn r11_unfinished_and_suspended_sessions_are_found_by_index() {
@@ -97,4 +97,29 @@ fn r10_the_rows_of_a_session_that_cannot_be_read_stay_as_they_are() {
     assert_eq!(sqlite.runs(None).unwrap(), runs);
     assert_eq!(views::rebuilt(&sqlite).unwrap().rows.len(), 1);
     assert!(sqlite.read(other.branch, Seq(1)).is_ok());
+}
+
+/// R18: whoever looks for a session at the moment of its creation finds it or does not; nothing is damaged.
+#[test]
+fn r18_a_session_that_is_created_during_a_look_is_no_damage() {
+    const SESSIONS: u128 = 300;
+    let (_folder, home) = home();
+    let journal = Sqlite::own(&home).unwrap();
+    let reader = Reader::open(&home).unwrap();
+    std::thread::scope(|threads| {
+        let creating = threads.spawn(|| {
+            for n in 1..=SESSIONS {
+                let mut script = Script::new(n);
+                let mut batch = script.begin();
+                batch.views.session = Some(session_row(&script, false));
+                append(&journal, journal.epoch(), batch).unwrap();
+            }
+        });
+        for n in 1..=SESSIONS {
+            let look = || reader.session(&Script::new(n).key).unwrap();
+            while look().is_none() {
+                assert!(!creating.is_finished() || look().is_some(), "session {n} is not there");
+            }
+        }
+    });
 }
