@@ -186,9 +186,9 @@ fn counted(line: &str) -> Tally {
 #[cfg(test)]
 mod tests {
     use std::process::Command;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
-    use super::{counted, follow};
+    use super::{LOOK, counted, follow};
     use crate::Tally;
 
     fn shell(script: &str) -> (Tally, String) {
@@ -235,8 +235,13 @@ mod tests {
         let pids = std::fs::read_to_string(folder.0.join("pids")).unwrap();
         assert_eq!(pids.lines().count(), 2);
         for pid in pids.lines() {
-            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            assert!(stat.is_empty() || stat.contains(") Z "), "{stat}");
+            let stat = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let (is_over, began) = (|stat: &str| stat.is_empty() || stat.contains(") Z "), Instant::now());
+            while !is_over(&stat()) {
+                assert!(began.elapsed() < Duration::from_mins(1), "{}", stat());
+                // waits: what SIGKILL ends may take a moment to go, and nobody is notified when it has.
+                std::thread::sleep(LOOK);
+            }
         }
     }
 
