@@ -22,7 +22,7 @@ use super::key_command;
 /// The variables of the keys of known providers, each once.
 static KEY_VARIABLES: LazyLock<Vec<&str>> = LazyLock::new(|| {
     let mut variables: Vec<&str> = vec![];
-    for variable in provider_presets().iter().filter_map(|preset| preset.key.as_deref()) {
+    for variable in provider_presets().iter().filter_map(|preset| preset.key) {
         if !variables.contains(&variable) {
             variables.push(variable);
         }
@@ -165,7 +165,7 @@ impl Config {
             let profiles = configured.profiles.iter().filter_map(|p| Some((p.name.as_str(), p.credential()?)));
             return Some(Route {
                 api: configured.api.as_deref().or(known.map(|known| known.api.name()))?,
-                base_url: configured.base_url.as_deref().or(known.and_then(|known| known.base_url.as_deref()))?,
+                base_url: configured.base_url.as_deref().or(known.and_then(|known| known.base_url))?,
                 profiles: profiles.collect(),
             });
         }
@@ -175,22 +175,22 @@ impl Config {
         let known = known.filter(|known| self.has_key_of(known))?;
         Some(Route {
             api: known.api.name(),
-            base_url: known.base_url.as_deref()?,
-            profiles: known.key.as_deref().map(|key| (BY_VARIABLE, by_variable(key))).into_iter().collect(),
+            base_url: known.base_url?,
+            profiles: known.key.map(|key| (BY_VARIABLE, by_variable(key))).into_iter().collect(),
         })
     }
 
     /// Whether the variable of a provider's key is set, if it needs one.
     fn has_key_of(&self, known: &ProviderPreset) -> bool {
-        known.key.as_deref().is_none_or(|key| self.environment.get(key).is_some())
+        known.key.is_none_or(|key| self.environment.get(key).is_some())
     }
 
     /// The known providers whose variable is set and which are used without a configuration, in order, each with its variable and
     /// default model.
     pub fn by_variable(&self) -> Vec<(&'static str, &'static str, &'static str)> {
         let by_variable = |known: &'static ProviderPreset| {
-            let variable = known.key.as_deref().filter(|key| self.environment.get(key).is_some())?;
-            Some((known.name.as_str(), variable, known.model.as_deref()?))
+            let variable = known.key.filter(|key| self.environment.get(key).is_some())?;
+            Some((known.name, variable, known.model?))
         };
         provider_presets().iter().filter_map(by_variable).collect()
     }
@@ -224,13 +224,13 @@ impl Config {
     pub(super) fn known_values(&self) -> Vec<(Vec<String>, String, ValueOrigin)> {
         let mut values = vec![];
         for known in provider_presets() {
-            let Some(route) = self.route(&known.name) else { continue };
+            let Some(route) = self.route(known.name) else { continue };
             let path =
-                |key: &[&str]| ["providers", &known.name].iter().chain(key).map(|&part| part.to_owned()).collect();
+                |key: &[&str]| ["providers", known.name].iter().chain(key).map(|&part| part.to_owned()).collect();
             values.push((path(&["api"]), route.api.to_owned(), ValueOrigin::Defaults));
             values.push((path(&["base_url"]), route.base_url.to_owned(), ValueOrigin::Defaults));
-            if let (Some(variable), None) = (&known.key, self.values.providers.get(&known.name)) {
-                let origin = ValueOrigin::Variable { name: variable.clone() };
+            if let (Some(variable), None) = (known.key, self.values.providers.get(known.name)) {
+                let origin = ValueOrigin::Variable { name: variable.to_owned() };
                 values.push((path(&["profiles", "0", "key"]), format!("env:{variable}"), origin));
             }
         }
@@ -500,7 +500,7 @@ impl Config {
     /// The names of all available providers, for messages.
     pub(super) fn providers(&self) -> Vec<String> {
         let mut names: Vec<String> = self.values.providers.keys().cloned().collect();
-        for built_in in ["offline"].into_iter().chain(provider_presets().iter().map(|known| known.name.as_str())) {
+        for built_in in ["offline"].into_iter().chain(provider_presets().iter().map(|known| known.name)) {
             if !names.iter().any(|name| name == built_in) && self.route(built_in).is_some() {
                 names.push(built_in.to_owned());
             }

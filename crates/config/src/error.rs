@@ -348,7 +348,7 @@ fn with_secret(key: &str) -> Option<&str> {
 
 /// The provider that was meant if two keys of the keyboard slipped at most.
 fn nearest_provider<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
-    let names = provider_presets().iter().map(|preset| preset.name.as_str()).chain(known.iter().map(String::as_str));
+    let names = provider_presets().iter().map(|preset| preset.name).chain(known.iter().map(String::as_str));
     let near = names.map(|known| (osa_distance(name, known), known)).filter(|(distance, _)| *distance <= 2);
     near.min().map(|(_, known)| known)
 }

@@ -46,7 +46,7 @@ impl Config {
     fn is_elsewhere(&self, provider: &str) -> bool {
         let known = models::provider_preset(provider);
         known.zip(self.values.providers.get(provider)).is_some_and(|(known, configured)| {
-            configured.base_url.as_ref().is_some_and(|address| Some(address) != known.base_url.as_ref())
+            configured.base_url.as_ref().is_some_and(|address| Some(address.as_str()) != known.base_url)
                 || configured.api.as_ref().is_some_and(|api| api != known.api.name())
         })
     }

@@ -50,7 +50,7 @@ impl Config {
     /// The availability of the key of a provider's first profile.
     pub fn key_status(&self, provider: &str) -> KeyStatus {
         let Some(route) = self.route(provider) else {
-            return match provider_preset(provider).and_then(|known| known.key.as_deref()) {
+            return match provider_preset(provider).and_then(|known| known.key) {
                 Some(name) => {
                     KeyStatus::Missing { source: format!("env:{name}"), why: format!("the variable {name} is not set") }
                 }

@@ -145,7 +145,7 @@ pub fn known_models() -> impl Iterator<Item = &'static str> {
 
 /// The default model of a provider.
 pub fn default_model(provider: &str) -> Option<&'static str> {
-    provider_preset(provider)?.model.as_deref()
+    provider_preset(provider)?.model
 }
 
 /// When its figures were taken, `YYYY-MM-DD`.

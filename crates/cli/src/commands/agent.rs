@@ -290,12 +290,12 @@ async fn converse(
     params: &AgentParams,
     globals: &Globals,
 ) -> Result<Ending, CliError> {
-    if follower.is_owner() {
-        report_others(follower, key, globals)?;
-    }
-    let paused_before = PausedRun::of_key(&Reader::open(&globals.home)?, key)?.map(|paused| paused.run);
     let mut message = Sent::to(key, &globals.home);
-    (message.stops, message.paused_before) = (!params.stop_before.is_empty(), paused_before);
+    if follower.is_owner() {
+        report_others(follower, key, message.journal()?)?;
+    }
+    message.paused_before = PausedRun::of_key(message.journal()?, key)?.map(|paused| paused.run);
+    message.stops = !params.stop_before.is_empty();
     follower.follow(key).await?;
     follower.steer_by_keyboard(key);
     let mut ended = loop {
@@ -303,6 +303,7 @@ async fn converse(
             break ended;
         }
         follower.reopen().await?;
+        message.owner_changed();
     };
     // What was typed too late for the run has a run of its own. If the run did not complete, that decides how this ends.
     while is_completed(&ended)
@@ -315,6 +316,7 @@ async fn converse(
                 break Ending::Run(run, end);
             }
             follower.reopen().await?;
+            typed.owner_changed();
         };
     }
     Ok(ended)
@@ -388,8 +390,8 @@ pub(crate) fn outcome(run: RunId, ended: &RunEnd) -> Result<(), CliError> {
 }
 
 /// Reports unfinished work of other sessions, which `resume` would resume.
-fn report_others(follower: &mut Follower<'_>, key: &str, globals: &Globals) -> Result<(), CliError> {
-    let others = Reader::open(&globals.home)?.unfinished()?.iter().filter(|row| row.key != key).count();
+fn report_others(follower: &mut Follower<'_>, key: &str, journal: &Reader) -> Result<(), CliError> {
+    let others = journal.unfinished()?.iter().filter(|row| row.key != key).count();
     if others > 0 {
         let sessions = if others == 1 { "1 other session has" } else { &format!("{others} other sessions have") };
         follower.screen.say(&format!("limulus: {sessions} unfinished work; `limulus resume` resumes it"));

@@ -48,6 +48,7 @@ pub(crate) async fn run(args: CompactArgs, globals: &Globals) -> Result<(), CliE
     }
     let config = Arc::new(deprecation::load(globals, args.writer.flags())?);
     let mut follower = Follower::open(globals, config, &args.writer, 1).await?;
+    follower.say_what_is_answered_too(&key)?;
     let compacted = compact(&mut follower, &key, args.focus).await;
     let shown = compacted.and_then(|compacted| {
         follower.screen.hide_status();

@@ -390,13 +390,25 @@ impl<'a> Follower<'a> {
 
     /// Says which messages of this session wait for an owner that answers them, if this one leaves.
     pub(crate) fn say_what_waits(&mut self, key: &str) -> Result<(), CliError> {
-        let Some(home) = self.subscriber.owned() else { return Ok(()) };
-        let waiting = Reader::open(home)?.session(key)?.map_or(0, |row| row.queued as usize);
-        if waiting > 0 {
-            let waiting = count(waiting, "message");
+        if let Some(waiting) = self.waiting(key)? {
             self.screen.say(&format!("waiting: {waiting}; `limulus resume {key}` or `limulus serve` goes on with it"));
         }
         Ok(())
+    }
+
+    /// Says which messages of this session have waited for an owner, if this command is the one that runs are started by.
+    pub(crate) fn say_what_is_answered_too(&mut self, key: &str) -> Result<(), CliError> {
+        if let Some(messages) = self.waiting(key)? {
+            self.screen.say(&format!("… this process also answers what waits in {key}: {messages}"));
+        }
+        Ok(())
+    }
+
+    /// How many messages of this session wait, if this process owns the home and one does.
+    fn waiting(&self, key: &str) -> Result<Option<String>, CliError> {
+        let Some(home) = self.subscriber.owned() else { return Ok(None) };
+        let waiting = Reader::open(home)?.session(key)?.map_or(0, |row| row.queued as usize);
+        Ok((waiting > 0).then(|| count(waiting, "message")))
     }
 
     /// Disconnects. If this process is the owner, it shuts down in order, so that others can continue.

@@ -1,8 +1,10 @@
 //! The message of a command line: typed, or read from stdin; what else comes on stdin is its context.
 
 use clap::Args;
+use client::is_gone;
 use engine::tables::limits::MESSAGE_BYTES;
 use gateway::methods::chat_command;
+use protocol::ClientError;
 
 use crate::error::{CliError, Exit};
 use crate::input::{self, Piped, Wait};
@@ -103,6 +105,13 @@ pub(super) fn refuse_again(message: &str) -> Result<(), CliError> {
     })
 }
 
+/// Whether an owner that leaves, or does not own the home any more, has refused a request: nothing of it was done, and the next
+/// owner can be asked. One that is gone without an answer may have done it.
+pub(super) fn was_refused(error: &ClientError) -> bool {
+    let ClientError::Answered(shape) = error else { return false };
+    is_gone(error) && shape.details.as_ref().is_some_and(|details| details.exit == Exit::Owned as u8)
+}
+
 fn message_on_stdin(wait: Wait) -> Result<Option<String>, CliError> {
     let limit = usize::try_from(MESSAGE_BYTES).unwrap_or(usize::MAX);
     let text = match input::piped(wait, limit).map_err(|error| unreadable(&error))? {
@@ -166,7 +175,22 @@ fn unreadable(error: &std::io::Error) -> CliError {
 
 #[cfg(test)]
 mod tests {
+    use protocol::{Details, ErrorCode, ErrorShape};
+
     use super::*;
+
+    /// R15: what a leaving owner has refused is asked of the next one; after silence nobody knows.
+    #[test]
+    fn r15_only_an_answer_says_that_nothing_was_done() {
+        let answered = |code, exit: Exit, retryable| {
+            let details = Some(Details { hint: String::new(), exit: exit as u8 });
+            ClientError::Answered(ErrorShape { code, message: String::new(), details, retryable, retry_after_ms: None })
+        };
+        assert!(was_refused(&answered(ErrorCode::Unavailable, Exit::Owned, Some(true))));
+        assert!(!was_refused(&answered(ErrorCode::Unavailable, Exit::Store, Some(true))), "it may have been written");
+        assert!(!was_refused(&answered(ErrorCode::Refused, Exit::Refused, None)));
+        assert!(!was_refused(&ClientError::Gone));
+    }
 
     #[test]
     fn r61_a_context_cannot_end_its_own_block() {

@@ -18,7 +18,7 @@ use views::SessionKey;
 use views::{lookup, name};
 
 use super::follower::{End, Follower};
-use super::message::{refuse_again, refuse_key};
+use super::message::{refuse_again, refuse_key, was_refused};
 use crate::args::WriterArgs;
 use crate::deprecation;
 use crate::error::{CliError, Exit, failed};
@@ -182,6 +182,9 @@ pub(crate) async fn run(args: SendArgs, globals: &Globals) -> Result<(), CliErro
         Some(_) => Follower::open_for_message(globals, config, &args.writer, &params.message).await?,
         None => Follower::open_to_change(globals, config, &args.writer).await?,
     };
+    if command.is_some_and(|command| command.asks_model) {
+        follower.say_what_is_answered_too(&params.session_key)?;
+    }
     let sent = match send(&mut follower, &params).await {
         Ok(sent) if command.is_some_and(|command| command.resumes) => {
             follower.continue_session(&params.session_key).await.map(|()| sent)
@@ -241,7 +244,9 @@ async fn send(follower: &mut Follower<'_>, params: &AgentParams) -> Result<SendR
             Ok(AgentAnswer::Command { text }) => return Ok(SendResponse::Command(text)),
             Ok(_) => return Err(CliError::bug("a message was answered before it was accepted")),
             Err(error) if is_gone(&error) => {
-                refuse_again(&params.message)?;
+                if !was_refused(&error) {
+                    refuse_again(&params.message)?;
+                }
                 follower.reopen().await?;
             }
             Err(error) => return Err(failed(error)),

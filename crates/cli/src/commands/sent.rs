@@ -14,7 +14,7 @@ use super::agent::{Ending, never_began};
 use super::budget::{self, Awaited};
 use super::follower::{Follower, Happening, can_approve};
 use super::given::denied_before;
-use super::message::refuse_again;
+use super::message::{refuse_again, was_refused};
 use super::paused::Pauses;
 use crate::error::{CliError, Exit, failed};
 use crate::render::Screen;
@@ -36,6 +36,8 @@ pub(super) struct Sent {
     held: Option<Held>,
     /// The folder of the home.
     home: PathBuf,
+    /// Its journal, from the first look at it until the owner changes.
+    journal: Option<Reader>,
     /// Whether its run may stop before a call.
     pub(super) stops: bool,
     /// The pauses of its session.
@@ -44,6 +46,14 @@ pub(super) struct Sent {
     pub(super) paused_before: Option<RunId>,
     /// Whether this process owns the home, and so executes what the message waits for.
     is_owner: bool,
+}
+
+/// The journal of this home, which is opened once: a command that has just begun looks several times.
+fn look<'a>(journal: &'a mut Option<Reader>, home: &Path) -> Result<&'a Reader, CliError> {
+    match journal {
+        Some(journal) => Ok(journal),
+        closed => Ok(closed.insert(Reader::open(home)?)),
+    }
 }
 
 /// A session that needs a human since a run of it has failed.
@@ -58,6 +68,16 @@ impl Sent {
     /// A message to the session of this key.
     pub(super) fn to(key: &str, home: &Path) -> Self {
         Self { home: home.to_owned(), pauses: Pauses::of(key.to_owned()), ..Self::default() }
+    }
+
+    /// The journal of the home.
+    pub(super) fn journal(&mut self) -> Result<&Reader, CliError> {
+        look(&mut self.journal, &self.home)
+    }
+
+    /// The owner of the home has changed, and the journal may be another file.
+    pub(super) fn owner_changed(&mut self) {
+        self.journal = None;
     }
 
     /// Sends the message under its key and follows its run to the end. None if the owner went away.
@@ -125,7 +145,10 @@ impl Sent {
                     }
                     return Ok(Some(Ending::Run(run, end)));
                 }
-                Err(error) if follower.may_retry(&error) => return Ok(None),
+                Err(error) if follower.may_retry(&error) => {
+                    self.was_offered = !was_refused(&error);
+                    return Ok(None);
+                }
                 Err(error) => return Err(failed(error)),
             }
         }
@@ -225,7 +248,7 @@ impl Sent {
     /// executes for it. Any other pause is waited for: it is said how the paused run goes on.
     fn must_go_on(&mut self, screen: &mut Screen) -> Result<(), CliError> {
         let Some(run) = self.run else { return Ok(()) };
-        let Some(paused) = self.pauses.news(&Reader::open(&self.home)?)? else { return Ok(()) };
+        let Some(paused) = self.pauses.news(look(&mut self.journal, &self.home)?)? else { return Ok(()) };
         let (is_its_own, is_new) = (paused.run == run, self.paused_before != Some(paused.run));
         if paused.is_at_breakpoint() && (is_its_own && self.stops || self.is_owner && is_new) {
             if !is_its_own {

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 use engine::{RunId, Settings};
@@ -11,6 +12,7 @@ use serde_json::Value;
 use tools::{SchemaChecker, StructuredError};
 
 use crate::error::{CliError, Exit};
+use crate::output::say;
 
 /// What a message asks of its run. Such a message joins no other run.
 #[derive(Debug, Default, Args)]
@@ -27,6 +29,9 @@ pub(crate) struct TaskArgs {
     pub(super) output_schema: Option<PathBuf>,
 }
 
+/// After this it is said what is waited for.
+const SILENCE: Duration = Duration::from_secs(1);
+
 impl TaskArgs {
     /// The first of these options that is there.
     pub(super) fn option(&self) -> Option<&'static str> {
@@ -42,8 +47,16 @@ impl TaskArgs {
     pub(super) async fn schema(&self) -> Result<Option<Value>, CliError> {
         let Some(path) = self.output_schema.clone() else { return Ok(None) };
         let name = path.display().to_string();
-        let reading = tokio::task::spawn_blocking(move || read_schema(&path));
-        let read = match reading.await.unwrap_or_else(|error| Err(format!("it could not be read: {error}"))) {
+        let mut reading = tokio::task::spawn_blocking(move || read_schema(&path));
+        // A pipe may never be written to.
+        let first = tokio::time::timeout(SILENCE, &mut reading).await;
+        let read = if let Ok(read) = first {
+            read
+        } else {
+            say!("limulus: waiting for the schema in {name}");
+            reading.await
+        };
+        let read = match read.unwrap_or_else(|error| Err(format!("it could not be read: {error}"))) {
             Ok(schema) => {
                 let checked = SchemaChecker::of_this_program().check_schema(schema.clone()).await;
                 checked.map(|()| schema).map_err(|why| format!("{name}: {why}"))
@@ -67,7 +80,7 @@ fn read_schema(path: &Path) -> Result<Value, String> {
     if bytes.len() as u64 == most {
         return Err(format!("{name} has more than {} KiB", tools::SCHEMA_BYTES >> 10));
     }
-    serde_json::from_slice(&bytes).map_err(|error| format!("{name} is not JSON: {error}"))
+    tools::parse_schema(&bytes).map_err(|error| format!("{name} is not JSON: {error}"))
 }
 
 /// The value that an answer is, on one line as the model wrote it, if it fits the schema; else an error with exit code 7.

@@ -56,6 +56,7 @@ const ENGLISH: &[(&str, &str)] = &[
     ("models/src/offline", "the offline model answers in the language of the message"),
     ("models/src/openai_chat/body.rs", "the model receives them"),
     ("models/src/openai_responses/body.rs", "the model receives them"),
+    ("models/src/presets/table.rs", "names of providers"),
     ("models/src/wait.rs", "words of providers that are recognised"),
     ("protocol/src/limits.rs", "assertions"),
     ("protocol/src/notice.rs", "the page of the protocol"),

@@ -124,6 +124,19 @@ fn r15_a_message_to_an_owner_that_leaves_says_what_answers_it_then() {
     assert!(!sent.out.contains("the owner is a command"), "{sent:?}");
 }
 
+/// R15: a chat command waits for the owner after one that leaves.
+#[test]
+fn r15_a_chat_command_waits_for_an_owner_that_completes_an_answer() {
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server).with("LIMULUS_SERVE__DRAIN_S", "60");
+    let first = first(&home);
+    let other = other(&home, 25);
+    first.until_err("an answer in progress is completed first");
+    home.run(&["agent", "--session", "main", "-m", "/new"]).expect_code(0);
+    first.finish().expect_code(0);
+    other.finish().expect_code(0);
+}
+
 /// R15: a service that starts meanwhile waits for the answer too.
 #[test]
 fn r15_a_service_waits_for_an_owner_that_completes_an_answer() {

@@ -277,3 +277,17 @@ fn r36_live_and_stored_lines_show_the_same_state_of_each_message() {
         assert_eq!(receipt["steer_state"].as_str(), last("steer_state"), "{receipt} {shown:?}");
     }
 }
+
+/// R15: a message that waits for an owner has no run that could be paused, which is said as it is; `/compact`, which asks a model,
+/// says what else it has answered.
+#[test]
+fn r15_a_message_that_waits_is_said_to_wait() {
+    let home = Home::new();
+    let run = home.json(&["send", "--session", "q", "Who are you?"])["run"].as_str().unwrap().to_owned();
+    for words in [&["runs", "pause"][..], &["runs", "resume"], &["runs", "break", "--before-tool", "exec"]] {
+        let refused = home.run(&[words, &[&run]].concat()).expect_code(4);
+        refused.expect_err("has not begun: its message waits; `limulus queue list` shows what waits");
+    }
+    let compacted = home.run(&["send", "--session", "q", "/compact"]);
+    compacted.expect_err("this process also answers what waits in agent:main:q: 1 message");
+}

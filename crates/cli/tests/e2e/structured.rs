@@ -156,6 +156,24 @@ pub(crate) fn r24_a_schema_without_an_end_is_refused_and_a_check_is_bounded() {
     assert_eq!((unknown.out, bodies.iter().count()), (nested + "\n", 1), "it is not asked for again");
 }
 
+/// R61: a pipe may be written to later, which is said; a key that comes twice is refused.
+#[test]
+pub(crate) fn r61_a_schema_in_a_pipe_is_waited_for_and_said_and_one_with_a_key_twice_is_refused() {
+    let (address, _bodies) = serve([bodies_with(&in_json("{\"a\":1}"), false)[0].1.clone()]);
+    let (home, _) = home_at(&address, "openai-chat", &json!({ "type": "object" }));
+    let fifo = home.user().join("schema.fifo");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RWXU).unwrap();
+    let path = fifo.display().to_string();
+    let agent = home.start(&["agent", "--output-schema", &path, "-m", "How many?"]);
+    agent.until_err(&format!("waiting for the schema in {path}"));
+    std::fs::write(&fifo, r#"{"type":"object"}"#).unwrap();
+    agent.finish().expect_code(0);
+    home.put("schema.json", r#"{"type":"object","type":"array"}"#);
+    let path = home.file("schema.json").display().to_string();
+    let refused = home.run(&["agent", "--output-schema", &path, "-m", "How many?"]).expect_code(2);
+    refused.expect_err("an object has \"type\" twice");
+}
+
 /// A schema, and an answer of which a check takes as long as it may.
 fn slow_check() -> (Value, String) {
     let grows = json!({ "$ref": "#/$defs/a", "$defs": { "a": {

@@ -212,6 +212,7 @@ beside_an_owner! {
         r61_a_provider_that_refuses_the_schema_is_an_error_that_names_the_key,
         r61_a_number_of_an_answer_is_not_rounded,
         r24_a_schema_without_an_end_is_refused_and_a_check_is_bounded,
+        r61_a_schema_in_a_pipe_is_waited_for_and_said_and_one_with_a_key_twice_is_refused,
     }
     tasks {
         r16_a_list_of_classes_may_have_blanks,

@@ -69,7 +69,7 @@ impl Machine {
         let session = self.session.as_ref().ok_or_else(no_session)?;
         let current = session.run().filter(|current| run.is_none_or(|run| run == current.id));
         let Some(current) = current else {
-            return Err(not_under_way(run));
+            return Err(not_under_way(session, run));
         };
         let (ending, request) = (current.ending.is_some(), current.sent().map(|sent| sent.request));
         self.activate_to_end(moment);
@@ -124,7 +124,9 @@ impl Machine {
     pub(super) fn under_way(&self, run: Option<RunId>) -> Result<&Session, Refusal> {
         let session = self.session.as_ref().ok_or_else(no_session)?;
         match run {
-            Some(run) if session.run().is_none_or(|current| current.id != run) => Err(not_under_way(Some(run))),
+            Some(run) if session.run().is_none_or(|current| current.id != run) => {
+                Err(not_under_way(session, Some(run)))
+            }
             Some(_) | None => Ok(session),
         }
     }
@@ -258,8 +260,12 @@ impl Machine {
 /// Why a session whose calls are looked up accepts only messages and its end.
 const RECOVERING: &str = "what its calls have done is looked up first, which takes a moment; try again then";
 
-fn not_under_way(run: Option<RunId>) -> Refusal {
+fn not_under_way(session: &Session, run: Option<RunId>) -> Refusal {
+    let begins = |run: RunId| session.conversation.queue.iter().any(|queued| run == queued.message.into());
     let what = match run {
+        Some(run) if begins(run) => {
+            format!("run {run} has not begun: its message waits; `limulus queue list` shows what waits")
+        }
         Some(run) => format!("run {run} is not under way; `limulus runs show {run}` shows its outcome"),
         None => "no run is under way in this session".to_owned(),
     };

@@ -26,7 +26,7 @@ pub(super) fn value_in(answer: &str) -> Result<(&str, Value), String> {
 }
 
 /// A value of which two programs cannot read two: no key comes twice.
-fn parsed(text: &str) -> Result<Value, serde_json::Error> {
+pub(super) fn parsed(text: &str) -> Result<Value, serde_json::Error> {
     serde_json::from_str::<Unambiguous>(text)?;
     serde_json::from_str(text)
 }

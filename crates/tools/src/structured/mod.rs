@@ -44,6 +44,15 @@ pub enum StructuredError {
     Unchecked(String),
 }
 
+/// The schema in a file. A key that comes twice is an error: one of its values would be forgotten.
+///
+/// # Errors
+/// Returns why it is no JSON.
+pub fn parse_schema(json: &[u8]) -> Result<Value, String> {
+    let text = std::str::from_utf8(json).map_err(|error| error.to_string())?;
+    answer::parsed(text).map_err(|error| error.to_string())
+}
+
 /// Checks schemas, and answers that are to fit one.
 #[derive(Debug, Clone)]
 pub struct SchemaChecker {

@@ -59,7 +59,7 @@ impl Dialogue {
             if found.is_empty() { "Providers, by number or name:" } else { "Other providers, by number or name:" }
         );
         for (number, preset) in (found.len() + 1..).zip(others(found)) {
-            say!("  {number:2}. {} ({})", word(&preset.title), preset.name);
+            say!("  {number:2}. {} ({})", word(preset.title), preset.name);
         }
     }
 

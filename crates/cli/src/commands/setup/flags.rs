@@ -102,7 +102,7 @@ fn usage(what: &str, hint: &str) -> CliError {
 }
 
 fn unknown(name: &str, may_be: &[&str]) -> CliError {
-    let all: Vec<&str> = models::provider_presets().iter().map(|preset| preset.name.as_str()).collect();
+    let all: Vec<&str> = models::provider_presets().iter().map(|preset| preset.name).collect();
     if may_be.is_empty() {
         let slips = |known: &&&str| strsim::osa_distance(name, known) <= 2;
         let nearest = all.iter().find(slips).map(|known| format!("the nearest is `{known}`; ")).unwrap_or_default();

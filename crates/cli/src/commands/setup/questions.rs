@@ -38,7 +38,7 @@ pub(super) struct Questions<'a> {
 impl Questions<'_> {
     /// The whole choice. What is given is not asked for, unless it failed: then it is the answer to an empty line.
     pub(super) async fn complete(&self, given: &Given) -> Result<Choice, CliError> {
-        let provider = given.preset.name.clone();
+        let provider = given.preset.name.to_owned();
         if self.answers == Answers::Given {
             self.check(given)?;
         }
@@ -55,7 +55,7 @@ impl Questions<'_> {
         let preset = given.preset;
         let mut missing = vec![];
         if preset.base_url.is_none() && given.base_url.is_none() && !self.is_configured(given) {
-            let example = preset.example.as_deref().unwrap_or_default();
+            let example = preset.example.unwrap_or_default();
             missing.push(format!("--url ADDRESS (such as {example})"));
         }
         let moves = self.moves(given, given.base_url.as_deref());
@@ -80,7 +80,7 @@ impl Questions<'_> {
 
     /// Refuses another address for a provider with headers: they may be secrets, and would go there too.
     fn keep_headers(&self, given: &Given, base_url: Option<&str>) -> Result<(), CliError> {
-        let name = &given.preset.name;
+        let name = given.preset.name;
         if !self.is_elsewhere(given, base_url) || !self.config.has_headers(name) {
             return Ok(());
         }
@@ -95,8 +95,8 @@ impl Questions<'_> {
 
     /// Whether a key that is there would go to an address that it was not given for.
     fn moves(&self, given: &Given, base_url: Option<&str>) -> bool {
-        let is_set = given.preset.key.as_deref().is_some_and(|variable| self.is_set(variable));
-        self.is_elsewhere(given, base_url) && (is_set || self.config.has_profiles(&given.preset.name))
+        let is_set = given.preset.key.is_some_and(|variable| self.is_set(variable));
+        self.is_elsewhere(given, base_url) && (is_set || self.config.has_profiles(given.preset.name))
     }
 
     /// Whether this is another address than the one that the provider has.
@@ -106,13 +106,13 @@ impl Questions<'_> {
     }
 
     fn is_configured(&self, given: &Given) -> bool {
-        self.config.endpoint(&given.preset.name, None).is_ok()
+        self.config.endpoint(given.preset.name, None).is_ok()
     }
 
     /// Whether no key has to be given: it needs none, or there is one.
     fn has_key(&self, given: &Given) -> bool {
-        let variable = given.preset.key.as_deref();
-        variable.is_none_or(|variable| self.is_set(variable)) || self.config.has_profiles(&given.preset.name)
+        let variable = given.preset.key;
+        variable.is_none_or(|variable| self.is_set(variable)) || self.config.has_profiles(given.preset.name)
     }
 
     fn is_set(&self, variable: &str) -> bool {
@@ -129,7 +129,7 @@ impl Questions<'_> {
         }
         let now = address_now(self.config, preset);
         let default = given.base_url.as_ref().or(now.as_ref());
-        let question = match (&preset.example, default) {
+        let question = match (preset.example, default) {
             (Some(example), None) => format!("Its address, such as {example}:"),
             _ => "Its address:".to_owned(),
         };
@@ -146,16 +146,16 @@ impl Questions<'_> {
     /// The key. One that would move to another address is no default.
     fn key(&self, given: &Given, moves: bool) -> Result<Option<Key>, CliError> {
         let preset = given.preset;
-        let of_variable = preset.key.as_ref().filter(|variable| !moves && self.is_set(variable));
+        let of_variable = preset.key.filter(|variable| !moves && self.is_set(variable));
         let of_variable = of_variable.map(|variable| Key::Reference(format!("env:{variable}")));
-        let is_known = !moves && self.config.has_profiles(&preset.name);
+        let is_known = !moves && self.config.has_profiles(preset.name);
         if self.answers == Answers::Given || given.key.is_some() && !given.is_retry {
             return Ok(given.key.clone().or(of_variable.filter(|_| !is_known)));
         }
         if preset.key.is_none() && given.key.is_none() && !prompt::is_yes(&ask("Does it need a key?", " [y/N] ")?) {
             return Ok(None);
         }
-        if let Some(page) = &preset.keys_at {
+        if let Some(page) = preset.keys_at {
             say!("Get a key at {page}");
         }
         let before = given.key.clone().or(of_variable);
@@ -174,7 +174,7 @@ impl Questions<'_> {
                 "" if before.is_some() => return Ok(before),
                 "" if is_known => return Ok(None),
                 "" | "1" => typed()?,
-                "2" => self.variable(preset.key.as_deref())?,
+                "2" => self.variable(preset.key)?,
                 "3" => command()?,
                 _ => None,
             };
@@ -202,10 +202,10 @@ impl Questions<'_> {
 
     /// The model: of a provider without a usual one, the server says which ones it has.
     async fn model(&self, given: &Given, choice: &Choice) -> Result<String, CliError> {
-        let default = given.model.as_ref().or(given.preset.model.as_ref());
+        let default = given.model.as_deref().or(given.preset.model);
         match default {
             Some(model) if self.answers == Answers::Given || given.model.is_some() && !given.is_retry => {
-                return Ok(model.clone());
+                return Ok(model.to_owned());
             }
             _ => {}
         }
@@ -217,7 +217,7 @@ impl Questions<'_> {
         for (number, name) in (1..).zip(&shown) {
             say!("  {number:2}. {}", printable(name));
         }
-        let default = default.map(String::as_str).or(shown.first().copied());
+        let default = default.or(shown.first().copied());
         loop {
             let answer = ask("Which model?", &mark(default))?;
             let named = answer.parse().ok().and_then(|number: usize| shown.get(number.checked_sub(1)?));
@@ -229,14 +229,14 @@ impl Questions<'_> {
             if is_model(&model) {
                 return Ok(model);
             }
-            say!("The name of a model of {}, as it calls it.", printable(&given.preset.title));
+            say!("The name of a model of {}, as it calls it.", printable(given.preset.title));
         }
     }
 }
 
 /// The address of a provider as it is configured, else its usual one.
 pub(super) fn address_now(config: &Config, preset: &ProviderPreset) -> Option<String> {
-    config.address_of(&preset.name).or_else(|| preset.base_url.clone())
+    config.address_of(preset.name).or_else(|| preset.base_url.map(str::to_owned))
 }
 
 /// Bytes of the name of a model: what is longer is none, whatever a server says.

@@ -46,7 +46,7 @@ pub(super) fn by_name(name: &str) -> Result<&'static ProviderPreset, Vec<&'stati
     let matching: Vec<_> = presets.iter().filter(begins).filter(|_| !name.is_empty()).collect();
     match matching[..] {
         [preset] => Ok(preset),
-        _ => Err(matching.iter().map(|preset| preset.name.as_str()).collect()),
+        _ => Err(matching.iter().map(|preset| preset.name).collect()),
     }
 }
 

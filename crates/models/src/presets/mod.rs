@@ -1,68 +1,47 @@
-//! The providers that are known by name. The data is `providers.toml`, which is parsed at its first use.
+//! The providers that are known by name. The data is the table in `table.rs`.
 
-use std::sync::LazyLock;
+mod table;
 
-use serde::{Deserialize, Deserializer};
+use table::PROVIDERS;
 
 use crate::endpoint::Api;
 
 /// A provider that is known by name.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProviderPreset {
     /// Its name in the configuration and before the `/` of a model.
-    pub name: String,
+    pub name: &'static str,
     /// Its name for people.
-    pub title: String,
+    pub title: &'static str,
     /// The wire format.
-    #[serde(deserialize_with = "by_name")]
     pub api: Api,
     /// The address of the API; none if each user has another one.
-    pub base_url: Option<String>,
+    pub base_url: Option<&'static str>,
     /// The form of such an address.
-    pub example: Option<String>,
+    pub example: Option<&'static str>,
     /// The variable of the key; none if a server like it needs no key as a rule.
-    pub key: Option<String>,
+    pub key: Option<&'static str>,
     /// The page that gives out keys.
-    pub keys_at: Option<String>,
+    pub keys_at: Option<&'static str>,
     /// The model that a key without a configuration stands for.
-    pub model: Option<String>,
+    pub model: Option<&'static str>,
     /// Whether its API takes the schema of an answer beside tools, with any model but those whose names begin as `older` ones do.
-    #[serde(default)]
     pub structured_output: bool,
     /// How the names of models begin that do not.
-    #[serde(default)]
-    older: Vec<String>,
+    older: &'static [&'static str],
 }
 
 impl ProviderPreset {
     /// Whether a model takes the schema of an answer beside tools.
     pub(crate) fn takes_schema(&self, model: &str) -> bool {
-        let is_older = |older: &String| model.starts_with(older.as_str()) || model == older.trim_end_matches('-');
+        let is_older = |older: &&str| model.starts_with(older) || model == older.trim_end_matches('-');
         self.structured_output && !self.older.iter().any(is_older)
     }
 }
 
-fn by_name<'de, D: Deserializer<'de>>(name: D) -> Result<Api, D::Error> {
-    let name = String::deserialize(name)?;
-    Api::from_name(&name).ok_or_else(|| serde::de::Error::custom(format!("no wire format `{name}`")))
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Providers {
-    provider: Vec<ProviderPreset>,
-}
-
-static PROVIDERS: LazyLock<Vec<ProviderPreset>> = LazyLock::new(|| {
-    let providers: Providers = toml::from_str(include_str!("providers.toml"))
-        .expect("the list of providers is part of the program and a test reads it");
-    providers.provider
-});
-
 /// Every provider that is known by name, in the order in which they are listed and tried.
 pub fn provider_presets() -> &'static [ProviderPreset] {
-    &PROVIDERS
+    PROVIDERS
 }
 
 /// The provider of this name.
@@ -79,7 +58,7 @@ mod tests {
 
     #[test]
     fn r61_every_preset_has_what_a_request_needs_or_says_what_it_looks_like() {
-        let names: BTreeSet<&str> = PROVIDERS.iter().map(|preset| preset.name.as_str()).collect();
+        let names: BTreeSet<&str> = PROVIDERS.iter().map(|preset| preset.name).collect();
         assert_eq!(names.len(), PROVIDERS.len(), "each name is there once");
         for preset in provider_presets() {
             let name = &preset.name;
@@ -92,7 +71,7 @@ mod tests {
                 assert!(!address.ends_with('/'), "{name}: {address}");
             }
             assert_eq!(preset.key.is_some(), preset.keys_at.is_some(), "{name}: a key comes from somewhere");
-            let has_model = preset.key.is_some() && preset.base_url.is_some() && name != "openai-responses";
+            let has_model = preset.key.is_some() && preset.base_url.is_some() && *name != "openai-responses";
             assert_eq!(preset.model.is_some(), has_model, "{name}: a key alone is enough");
             if let Some(model) = &preset.model {
                 assert_eq!(lookup(name, model).origin, catalogue::Origin::Catalogue, "{name}/{model}");
