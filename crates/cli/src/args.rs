@@ -59,6 +59,8 @@ pub(crate) enum Command {
     Serve(commands::serve::ServeArgs),
     /// Show what this home is doing
     Status(commands::status::StatusArgs),
+    /// Show the rules on what calls may do, and what they decide
+    Policy(commands::policy::PolicyArgs),
     /// List the agents, each with its state over its sessions
     Agents(commands::agents::AgentsArgs),
     /// List, show, compact, clean up and end conversations

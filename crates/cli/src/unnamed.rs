@@ -192,6 +192,7 @@ fn argument(command: &mut Command) -> Option<SessionArgument<'_>> {
         Command::Usage(args) => args.choice.session(),
         Command::Serve(_)
         | Command::Status(_)
+        | Command::Policy(_)
         | Command::Agents(_)
         | Command::Receipt(_)
         | Command::Doctor(_)

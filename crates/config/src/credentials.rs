@@ -120,11 +120,11 @@ impl Profile {
 }
 
 /// Reads a list whose entries are keyed by their numbers, so that a variable can set one of them.
-pub(super) fn in_order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Profile>, D::Error> {
-    let by_number: BTreeMap<String, Profile> = BTreeMap::deserialize(deserializer)?;
-    let mut profiles: Vec<(String, Profile)> = by_number.into_iter().collect();
-    profiles.sort_by_key(|(number, _)| number.parse::<u32>().unwrap_or(u32::MAX));
-    Ok(profiles.into_iter().map(|(_, profile)| profile).collect())
+pub(super) fn in_order<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    let by_number: BTreeMap<String, T> = BTreeMap::deserialize(deserializer)?;
+    let mut entries: Vec<(String, T)> = by_number.into_iter().collect();
+    entries.sort_by_key(|(number, _)| number.parse::<u32>().unwrap_or(u32::MAX));
+    Ok(entries.into_iter().map(|(_, entry)| entry).collect())
 }
 
 impl Config {

@@ -6,12 +6,15 @@ use std::sync::Arc;
 
 use engine::{AtLimit, DropPolicy, Interrupt, Policy, QueueMode, Recover, ResumeMode, Thinking};
 
+use serde::Deserialize as _;
+
 use super::credentials::{self, ProfileKind};
 use super::endpoints::KeySource;
 use super::kind::Kind::{
-    self, Address, Command, Dollars, Flag, Model, Models, MoneyLimit, Number, SafeAddress, Secret, SecretFile, Text,
-    Variables, Word, Words,
+    self, Address, Command, Dollars, Flag, Model, Models, MoneyLimit, Number, Patterns, SafeAddress, Secret,
+    SecretFile, Text, Variables, Word, Words,
 };
+use super::kind::PatternOf;
 use super::session::ResetMode;
 use super::settings::{Limit, Section, section};
 
@@ -105,6 +108,7 @@ pub(super) const SECTIONS: &[Section] = &[
     Display::SECTION,
     Notify::SECTION,
     Offline::SECTION,
+    PolicyEntry::SECTION,
     Provider::SECTION,
     Profile::SECTION,
     ModelFigures::SECTION,
@@ -447,6 +451,38 @@ section! {
     Offline ["offline"] "" from Start {
         pace_ms: u64 = 0, Number(0, 60_000), "Milliseconds that the built-in model waits before each piece of its answer";
     }
+}
+
+section! {
+    #[derive(Default)]
+    PolicyEntry ["policy", "*"] "what calls may do without a question: docs/policy.md" from Run {
+        decision: Option<Policy> => "allow", POLICIES, "allow | ask | deny what the other keys of the rule say, all of them";
+        #[serde(default, deserialize_with = "one_or_more")]
+        tool: Vec<String> => "exec", Patterns(PatternOf::Tool), "The tools; not set: every tool";
+        #[serde(default, deserialize_with = "one_or_more")]
+        command: Vec<String> => ["git status", "git diff *"], Patterns(PatternOf::Command),
+            "Commands, word for word; `*` in a word is any characters, a `*` at the end any words";
+        #[serde(default, deserialize_with = "one_or_more")]
+        path: Vec<String> => "src/**", Patterns(PatternOf::Path), "Files, relative to the workspace or absolute";
+        #[serde(default, deserialize_with = "one_or_more")]
+        host: Vec<String> => "*.example.org", Patterns(PatternOf::Host), "Hosts of `web_fetch`; `*.` is any name before it";
+        #[serde(default, deserialize_with = "one_or_more")]
+        agent: Vec<String> => "main", Patterns(PatternOf::Agent), "The agents; not set: every agent";
+    }
+}
+
+/// A text, or a list of texts.
+fn one_or_more<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(serde::Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        One(String),
+        More(Vec<String>),
+    }
+    Ok(match Written::deserialize(deserializer)? {
+        Written::One(text) => vec![text],
+        Written::More(texts) => texts,
+    })
 }
 
 section! {

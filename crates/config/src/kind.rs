@@ -30,6 +30,8 @@ pub(super) enum Kind {
     Word(&'static [&'static str]),
     /// A list of these words, possibly empty.
     Words(&'static [&'static str]),
+    /// A pattern, or a list of some, of what a rule of the policy is about.
+    Patterns(PatternOf),
     /// US dollars per million tokens, not negative.
     Dollars,
     /// US dollars, not negative, or `"off"`.
@@ -40,6 +42,49 @@ pub(super) enum Kind {
     SafeAddress,
     /// `file:PATH` of a secret that limulus replaces. Another value never appears in a message: it may be the secret.
     SecretFile,
+}
+
+/// What a pattern of a rule is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PatternOf {
+    /// The name of a tool, or of a class of tools.
+    Tool,
+    /// The words of a command.
+    Command,
+    /// A glob of files.
+    Path,
+    /// The name of a host.
+    Host,
+    /// The name of an agent.
+    Agent,
+}
+
+impl PatternOf {
+    fn fits(self, text: &str) -> bool {
+        let is_word = |text: &str| !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c.is_control());
+        match self {
+            Self::Tool => tools::tools_of(text).is_ok(),
+            Self::Command => !text.trim().is_empty() && !text.contains(char::is_control),
+            Self::Path => !text.trim().is_empty() && tools::is_glob(text),
+            Self::Host => {
+                let name = text.strip_prefix("*.").unwrap_or(text);
+                text == "*" || is_word(name) && !name.contains(['/', ':', '*', '@', '?'])
+            }
+            Self::Agent => is_word(text),
+        }
+    }
+
+    fn expected(self) -> &'static str {
+        match self {
+            Self::Tool => {
+                "the name of a tool, such as \"exec\", or a list of them; `edit` and `exec` stand for all of their class"
+            }
+            Self::Command => "the words of a command, such as \"git diff *\", or a list of such",
+            Self::Path => "a glob of files, such as \"src/**\", or a list of them",
+            Self::Host => "the name of a host, such as \"example.org\" or \"*.example.org\", or a list of them",
+            Self::Agent => "the name of an agent, or a list of them",
+        }
+    }
 }
 
 /// Upper bound of a price, far above any real one, so that calculations cannot overflow.
@@ -71,6 +116,10 @@ impl Kind {
             (Self::Flag, Value::Boolean(_)) => true,
             (Self::Word(words), Value::String(text)) => words.contains(&text.as_str()),
             (Self::Words(words), Value::Array(values)) => values.iter().all(|value| Self::Word(words).fits(value)),
+            (Self::Patterns(of), Value::String(text)) => of.fits(text) && !concealed::has_key(text),
+            (Self::Patterns(of), Value::Array(values)) => {
+                !values.is_empty() && values.iter().all(|value| value.is_str() && Self::Patterns(of).fits(value))
+            }
             (Self::Dollars | Self::MoneyLimit, Value::Float(dollars)) => (0.0..=MOST_DOLLARS).contains(dollars),
             (Self::Dollars | Self::MoneyLimit, Value::Integer(dollars)) => (0..=MOST_DOLLARS as i64).contains(dollars),
             (Self::Address, Value::String(text)) => concealed::is_address(text),
@@ -94,6 +143,7 @@ impl Kind {
             Self::Flag => "true or false".to_owned(),
             Self::Word(words) => format!("one of {}", words.join(", ")),
             Self::Words(words) => format!("a list of {}", words.join(", ")),
+            Self::Patterns(of) => of.expected().to_owned(),
             Self::Dollars => "US dollars per million tokens, such as 2.5".to_owned(),
             Self::MoneyLimit => "US dollars, such as 2.5, or \"off\"".to_owned(),
             Self::Address => "an address that begins with http:// or https://".to_owned(),
@@ -115,7 +165,8 @@ impl Kind {
             | Self::Address
             | Self::SafeAddress
             | Self::Secret
-            | Self::SecretFile => as_text(),
+            | Self::SecretFile
+            | Self::Patterns(_) => as_text(),
             Self::Number(..) | Self::Limit(..) => text.trim().parse().map_or_else(|_| as_text(), Value::Integer),
             Self::Flag => text.trim().parse().map_or_else(|_| as_text(), Value::Boolean),
             Self::Dollars | Self::MoneyLimit => text.trim().parse().map_or_else(|_| as_text(), Value::Float),

@@ -28,6 +28,9 @@ const PREFIX: &str = "LIMULUS_";
 /// The errors that come with a suggestion. Each one takes about a millisecond, and a file may have thousands of wrong keys.
 const SUGGESTIONS: usize = 20;
 
+/// The list of rules. Those of all files count together.
+const POLICY: &str = "policy";
+
 /// What the parser says of a key that is there twice.
 const DUPLICATE: &str = "duplicate key";
 
@@ -204,8 +207,9 @@ impl Layers {
             (Entry::Key(kind), ..) => self.put(path, kind, value.clone(), origin),
             (Entry::Table, DeValue::Table(spans), Value::Table(values)) => self.put_table(source, path, spans, values),
             (Entry::Table, DeValue::Array(spans), Value::Array(values)) if is_list(path) => {
+                let before = if is_of_rule(path) { self.rules() } else { 0 };
                 for (number, (span, value)) in spans.iter().zip(values).enumerate() {
-                    path.push(number.to_string());
+                    path.push((before + number).to_string());
                     self.put_value(source, path, (span.span().start, span), value);
                     path.pop();
                 }
@@ -229,11 +233,11 @@ impl Layers {
             let Some(rest) = name.strip_prefix(PREFIX).filter(|_| !RESERVED.contains(&name)) else { continue };
             let path: Vec<String> = rest.split("__").map(str::to_lowercase).collect();
             match settings::at(&renamed(&path).0) {
-                Entry::Key(kind) => {
+                Entry::Key(kind) if !is_of_rule(&path) => {
                     let origin = ValueOrigin::Variable { name: name.to_owned() };
                     self.put(&path, kind, kind.parse(text), origin);
                 }
-                Entry::Table | Entry::Unknown => {
+                Entry::Key(_) | Entry::Table | Entry::Unknown => {
                     let nearest = nearest(&path, Among::Keys).map(|nearest| variable(&nearest));
                     self.wrong.push(ConfigError::UnknownVariable { name: name.to_owned(), nearest });
                 }
@@ -260,6 +264,12 @@ impl Layers {
         }
     }
 
+    /// The number after those of the rules so far.
+    pub(super) fn rules(&self) -> usize {
+        let numbers = self.values.keys().filter(|path| is_of_rule(path)).filter_map(|path| path.get(1)?.parse().ok());
+        numbers.max().map_or(0, |last: usize| last + 1)
+    }
+
     /// The values in force, as one table.
     pub(super) fn table(&self) -> Table {
         let mut whole = Table::new();
@@ -275,9 +285,18 @@ impl Layers {
     }
 }
 
-/// Whether the table at this path may also be a list of tables. Only `providers.NAME.profiles` may.
+/// Whether the table at this path may also be a list of tables. Only `policy` and `providers.NAME.profiles` may.
 pub(super) fn is_list<T: AsRef<str>>(path: &[T]) -> bool {
-    matches!(path, [first, _, last] if first.as_ref() == "providers" && last.as_ref() == "profiles")
+    match path {
+        [policy] => policy.as_ref() == POLICY,
+        [first, _, last] => first.as_ref() == "providers" && last.as_ref() == "profiles",
+        _ => false,
+    }
+}
+
+/// Whether a key is one of a rule.
+pub(super) fn is_of_rule(path: &[String]) -> bool {
+    path.first().is_some_and(|first| first == POLICY)
 }
 
 fn variable(path: &[String]) -> String {

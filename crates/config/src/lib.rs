@@ -37,6 +37,7 @@ mod reload;
 mod resolve;
 mod resolver;
 mod review;
+mod rules;
 mod schema;
 mod session;
 mod settings;
@@ -79,8 +80,8 @@ pub use warnings::fresh;
 pub use zone::{local_now, local_zone};
 
 use declared::{
-    Agent, Budget, Compaction, Display, Lanes, ModelFigures, Notify, Offline, Profile, Provider, Queue, Requests,
-    Retention, Runs, Serve, Session, Tools, Undo,
+    Agent, Budget, Compaction, Display, Lanes, ModelFigures, Notify, Offline, PolicyEntry, Profile, Provider, Queue,
+    Requests, Retention, Runs, Serve, Session, Tools, Undo,
 };
 use layers::Layers;
 use reload::{Stamps, stamps};
@@ -147,6 +148,12 @@ impl Config {
             let missing = provider.missing(name).into_iter();
             let missing = missing.filter(|(key, _)| !layers.is_wrong(key) && !of_no_kind(key));
             wrong.extend(missing.map(|(key, expected)| ConfigError::Missing { key, expected: expected.to_owned() }));
+        }
+        for number in 0..values.policy.len() {
+            let key = format!("policy.{number}.decision");
+            if values.policy[number].decision.is_none() && !layers.is_wrong(&key) {
+                wrong.push(ConfigError::Missing { key, expected: "allow, ask or deny".to_owned() });
+            }
         }
         let missing = values.models.iter().filter_map(|(model, figures)| figures.missing(model));
         wrong.extend(
@@ -298,6 +305,8 @@ struct Values {
     display: Display,
     notify: Notify,
     offline: Offline,
+    #[serde(default, deserialize_with = "credentials::in_order")]
+    policy: Vec<PolicyEntry>,
     #[serde(default)]
     providers: BTreeMap<String, Provider>,
     #[serde(default)]

@@ -9,7 +9,7 @@ use toml::Value;
 
 use super::concealed::shown_path;
 use super::error::{ConfigError, ValueOrigin};
-use super::layers::Layers;
+use super::layers::{Layers, is_of_rule};
 use super::places::{self, ProjectFile};
 use super::settings;
 use super::stricter::{self, rule};
@@ -38,7 +38,11 @@ impl ProjectLayer {
     fn add(&mut self, text: &str, path: &Path) {
         let file = Layers::of_project(text, path);
         self.wrong.extend_from_slice(file.wrong());
-        let refused = file.values().filter(|(path, ..)| rule(path).is_none());
+        // A rule of a project can ask and deny; what it would allow is its owner's to say.
+        let may_stand = |path: &[String], value: &Value| {
+            is_of_rule(path) && value.as_str() != Some("allow") || rule(path).is_some()
+        };
+        let refused = file.values().filter(|(path, value, _)| !may_stand(path, value));
         let refused = refused
             .map(|(path, _, origin)| ConfigError::NotForProject { origin: origin.clone(), key: shown_path(path) });
         self.wrong.extend(refused);
@@ -88,7 +92,23 @@ impl ProjectLayer {
                 None => restrictions.push(row),
             }
         }
+        restrictions.extend(self.rules(own));
         restrictions
+    }
+
+    /// The rules of the project, with numbers after those of these layers.
+    fn rules(&self, own: &Layers) -> Vec<(Vec<String>, Value, ValueOrigin)> {
+        let (mut rules, mut before) = (vec![], own.rules());
+        for file in &self.files {
+            let renumbered = |path: &[String]| {
+                let number = path.get(1).and_then(|number| number.parse().ok()).unwrap_or(0_usize) + before;
+                [&[path[0].clone(), number.to_string()], &path[2..]].concat()
+            };
+            let of_file = file.values().filter(|(path, ..)| is_of_rule(path));
+            rules.extend(of_file.map(|(path, value, origin)| (renumbered(path), value.clone(), origin.clone())));
+            before += file.rules();
+        }
+        rules
     }
 }
 

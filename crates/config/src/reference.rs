@@ -22,8 +22,8 @@ pub fn template() -> String {
 
 /// One section of a file. `mark` is the text before a setting.
 fn lines(section: &Section, mark: impl Fn(&Setting) -> &'static str) -> String {
-    // Providers and models are examples: a heading without a # would make one.
-    let is_example = matches!(section.path.first(), Some(&"providers" | &"models"));
+    // Rules, providers and models are examples: a heading without a # would make one.
+    let is_example = matches!(section.path.first(), Some(&"policy" | &"providers" | &"models"));
     let heading =
         dotted(&example(section.path.strip_suffix(&["*"]).filter(|_| is_list_entry(section)).unwrap_or(section.path)));
     let heading = if is_list_entry(section) { format!("[[{heading}]]") } else { format!("[{heading}]") };
@@ -69,7 +69,12 @@ pub(super) fn table() -> String {
     let mut text =
         String::from("| key | default | takes | a change counts from the next | purpose |\n|---|---|---|---|---|\n");
     for setting in super::settings::all() {
-        let name = setting.path.join(".").replace('*', "NAME").replace("profiles.NAME", "profiles.N");
+        let name = setting
+            .path
+            .join(".")
+            .replace('*', "NAME")
+            .replace("profiles.NAME", "profiles.N")
+            .replace("policy.NAME", "policy.N");
         let default = match setting.value {
             Preset::Default(text) => format!("`{text}`"),
             Preset::Example(_) => String::new(),

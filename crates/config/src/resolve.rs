@@ -122,6 +122,7 @@ impl Config {
             limits: self.limits(subject.overrides),
             resume: self.values.runs.resume,
             recover: self.values.runs.recover,
+            policy: self.rules(subject).into(),
             exec: granted(exec),
             outside: granted(self.values.tools.outside_workspace.policy.unwrap_or(exec)),
             // `--yes` approves what is asked often. This is asked seldom, and what it allows outlives the run.

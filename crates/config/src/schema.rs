@@ -82,6 +82,10 @@ fn kind_schema(kind: Kind) -> Value {
         Kind::Flag => json!({"type": "boolean"}),
         Kind::Word(words) => json!({"enum": words}),
         Kind::Words(words) => json!({"type": "array", "items": kind_schema(Kind::Word(words))}),
+        Kind::Patterns(_) => {
+            let text = kind_schema(Kind::Text);
+            json!({"anyOf": [text, {"type": "array", "items": text, "minItems": 1}]})
+        }
         Kind::Dollars => json!({"type": "number", "minimum": 0, "maximum": MOST_DOLLARS}),
         Kind::Address => json!({"type": "string", "pattern": "^https?://"}),
         // Loading the file checks more precisely which hosts are this machine.

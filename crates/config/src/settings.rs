@@ -159,7 +159,7 @@ pub(super) fn example(pattern: &[&str]) -> Vec<String> {
         "agents" => "main",
         "headers" => "x-team",
         "models" => "acme/some-model",
-        "profiles" => "0",
+        "profiles" | "policy" => "0",
         _ => "acme",
     };
     pattern.iter().enumerate().map(|(at, part)| if *part == "*" { name(at) } else { part }.to_owned()).collect()

@@ -19,6 +19,7 @@ mod lanes;
 mod ledger;
 mod machine;
 pub mod mutants;
+pub mod policy;
 mod pump;
 mod queue;
 mod settings;

@@ -10,6 +10,7 @@ use crate::body::{BodyKind, Content};
 use crate::derived::{Derived, once};
 use crate::event::Usage;
 use crate::ids::Hash;
+use crate::policy::PolicyRule;
 use crate::tables::budget::Budget;
 
 /// How a call may be repeated (design: tool classes).
@@ -181,6 +182,10 @@ fn is_asked(recover: &Recover) -> bool {
     *recover == Recover::Ask
 }
 
+fn is_none_of(rules: &Arc<[PolicyRule]>) -> bool {
+    rules.is_empty()
+}
+
 fn allowed() -> Policy {
     Policy::Allow
 }
@@ -323,6 +328,9 @@ pub struct Settings {
     /// Who repairs the session if the run is held. Older stored settings leave it to a human.
     #[serde(default, skip_serializing_if = "is_asked")]
     pub recover: Recover,
+    /// The rules that somebody has written on what its calls may do.
+    #[serde(default, skip_serializing_if = "is_none_of")]
+    pub policy: Arc<[PolicyRule]>,
     /// The policy for commands.
     pub exec: Policy,
     /// The policy for paths outside the workspace.

@@ -303,6 +303,7 @@ fn settings(workload: &Workload, seed: Seed) -> Settings {
         price: None,
     });
     Settings {
+        policy: [].into(),
         agent: "main".into(),
         workspace: "/simulated".into(),
         date: "2026-01-01".into(),

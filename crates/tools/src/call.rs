@@ -16,6 +16,7 @@ use crate::guard::Protected;
 use crate::limits::TIMEOUT_S;
 use crate::masking::Secrets;
 use crate::output::Outputs;
+use crate::policy_rules::CallRules;
 use crate::process::HeldProcess;
 use crate::tool::{ParsedCall, ToolCall, Work};
 use crate::tool_result;
@@ -43,6 +44,8 @@ pub struct Context {
     pub outputs: Outputs,
     /// Which addresses `web_fetch` may connect to.
     pub reach: NetworkPolicy,
+    /// The rules of the run, for what a call comes to only while it runs: files below a folder, redirects.
+    pub rules: CallRules,
     /// Environment variables that commands never get.
     pub secret_env: Vec<String>,
     /// Further variables that commands get besides the usual ones; a `*` at the end stands for any end.

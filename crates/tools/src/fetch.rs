@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use encoding_rs::{Encoding, UTF_8};
+use engine::policy::strictness;
 use engine::{CallOutcome, Found, ToolClass, ToolResult, ToolSpec};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::{Client, Response, StatusCode, Url, header, redirect, retry};
@@ -19,6 +20,7 @@ use crate::error::ToolError;
 use crate::html::{self, Page};
 use crate::kinds;
 use crate::limits::{FETCH_BYTES, FETCH_MS, FETCH_PREVIEW_BYTES, REDIRECTS, URL_BYTES};
+use crate::policy_rules::CallRules;
 use crate::tool::{Act, CallSite, OnOutput, ParsedCall, Tool, ToolCall, ToolFuture};
 use crate::tool_set::{self, spec};
 use crate::{output, tool_result};
@@ -94,7 +96,10 @@ impl ToolCall for FetchArguments {
         _request: &'a CallRequest,
         _progress: &'a mut OnOutput<'a>,
     ) -> ToolFuture<'a, Result<ToolResult, ToolError>> {
-        Box::pin(async move { shown(context, fetch(&self.url, context.reach).await?).await })
+        Box::pin(async move {
+            let may_follow = |from: &Url, to: &Url| may_follow(&context.rules, from, to);
+            shown(context, fetch(&self.url, context.reach, &may_follow).await?).await
+        })
     }
 
     /// It changes nothing, so it may run again.
@@ -128,13 +133,35 @@ pub(crate) struct Fetched {
     pub(crate) text: String,
 }
 
-/// Fetches a page. Dropping the future ends the fetch.
-pub(crate) async fn fetch(url: &str, network: NetworkPolicy) -> Result<Fetched, ToolError> {
-    fetch_within(url, network, Duration::from_millis(FETCH_MS)).await
+/// Whether a redirect from one address to another may be followed.
+type MayFollow<'a> = dyn Fn(&Url, &Url) -> Result<(), ToolError> + Sync + 'a;
+
+/// A rule that allows a host, or one that denies another, is not left by a redirect. What a person has approved may be redirected to
+/// where no rule denies it.
+fn may_follow(rules: &CallRules, from: &Url, to: &Url) -> Result<(), ToolError> {
+    let decide = |url: &Url| rules.on_address("web_fetch", url.as_str()).decision;
+    let is_laxer = strictness(decide(to)) > strictness(decide(from));
+    if from.host_str() == to.host_str() || !is_laxer {
+        return Ok(());
+    }
+    Err(failed(
+        from.as_str(),
+        format!("it is redirected to {to}, for which another rule of the configuration decides: fetch that address"),
+    ))
 }
 
-async fn fetch_within(url: &str, network: NetworkPolicy, limit: Duration) -> Result<Fetched, ToolError> {
-    let fetching = tokio::time::timeout(limit, follow(url, network)).await;
+/// Fetches a page. Dropping the future ends the fetch.
+pub(crate) async fn fetch(url: &str, network: NetworkPolicy, may_follow: &MayFollow<'_>) -> Result<Fetched, ToolError> {
+    fetch_within(url, network, may_follow, Duration::from_millis(FETCH_MS)).await
+}
+
+async fn fetch_within(
+    url: &str,
+    network: NetworkPolicy,
+    may_follow: &MayFollow<'_>,
+    limit: Duration,
+) -> Result<Fetched, ToolError> {
+    let fetching = tokio::time::timeout(limit, follow(url, network, may_follow)).await;
     fetching.unwrap_or_else(|_| Err(failed(url, format!("it took longer than {} s", limit.as_secs_f64()))))
 }
 
@@ -142,7 +169,7 @@ fn failed(url: &str, reason: impl Into<String>) -> ToolError {
     ToolError::Fetch { url: url.to_owned(), reason: reason.into() }
 }
 
-async fn follow(start: &str, network: NetworkPolicy) -> Result<Fetched, ToolError> {
+async fn follow(start: &str, network: NetworkPolicy, may_follow: &MayFollow<'_>) -> Result<Fetched, ToolError> {
     let client = client(network).map_err(|error| failed(start, error.to_string()))?;
     let mut url = Url::parse(start).map_err(|error| failed(start, format!("it is not a valid URL: {error}")))?;
     for _ in 0..=REDIRECTS {
@@ -150,7 +177,10 @@ async fn follow(start: &str, network: NetworkPolicy) -> Result<Fetched, ToolErro
         let sent = client.get(url.clone()).header(header::ACCEPT, ACCEPT).send().await;
         let response = sent.map_err(|error| failed(url.as_str(), root_cause(&error)))?;
         match redirected(&response, &url)? {
-            Some(next) => url = next,
+            Some(next) => {
+                may_follow(&url, &next)?;
+                url = next;
+            }
             None => return page(response, url).await,
         }
     }

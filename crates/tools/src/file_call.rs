@@ -48,17 +48,18 @@ pub(crate) struct At<'a> {
     pub(crate) context: &'a Context,
     pub(crate) id: EffectId,
     pub(crate) evidence: Evidence,
+    tool: &'a str,
 }
 
 impl<'a> At<'a> {
-    pub(crate) fn of(context: &'a Context, request: &CallRequest) -> Self {
-        Self { context, id: request.id, evidence: Evidence::parse(request.evidence.as_deref()) }
+    pub(crate) fn of(context: &'a Context, request: &'a CallRequest) -> Self {
+        Self { context, id: request.id, evidence: Evidence::parse(request.evidence.as_deref()), tool: &request.tool }
     }
 
     /// The workspace, with the paths outside that the call was allowed.
     pub(crate) fn workspace(&self) -> Result<Workspace, ToolError> {
         let workspace = Workspace::open(&self.context.workspace, &self.context.protected)?;
-        Ok(workspace.with(self.evidence.outside.clone()))
+        Ok(workspace.with(self.evidence.outside.clone()).judging(&self.context.rules, self.tool))
     }
 }
 

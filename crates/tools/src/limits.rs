@@ -393,3 +393,12 @@ pub(crate) const MISFITS: usize = 10;
 
 /// Characters of what is said about an answer that does not fit.
 pub(crate) const MISFIT_CHARS: usize = 1_000;
+
+/// Bytes of a command line that is read for rules on commands: a longer one is asked about.
+pub(crate) const SHELL_BYTES: usize = 32 << 10;
+
+/// Levels of lists, substitutions and words that are read. A person writes a few.
+pub(crate) const SHELL_DEPTH: usize = 64;
+
+/// Milliseconds for which a command line is read. A line that a person writes takes far less than one.
+pub(crate) const SHELL_MS: u64 = 200;

@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
 
+use engine::Policy;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 
 use crate::changes::FileStore;
@@ -14,6 +15,7 @@ use crate::error::ToolError;
 use crate::guard::{Guard, Protected};
 use crate::limits::{LINKS, LISTED_BYTES, PATH_BYTES};
 use crate::openat;
+use crate::policy_rules::CallRules;
 
 /// A path with every link resolved.
 #[derive(Debug, Clone)]
@@ -45,6 +47,8 @@ pub(crate) struct Workspace {
     allowed: Vec<PathBuf>,
     /// Where contents are kept before they are changed; none for what changes nothing.
     store: Option<FileStore>,
+    /// The rules on what the tool of the call may come to; none while a call is checked, which judges what it names.
+    rules: Option<(CallRules, String)>,
 }
 
 impl Workspace {
@@ -59,12 +63,34 @@ impl Workspace {
         };
         let guard = Guard::new(protected);
         guard.folder(&folder).map_err(wrong)?;
-        Ok(Self { root, folder: Arc::new(folder), guard: Arc::new(guard), allowed: Vec::new(), store: None })
+        Ok(Self {
+            root,
+            folder: Arc::new(folder),
+            guard: Arc::new(guard),
+            allowed: Vec::new(),
+            store: None,
+            rules: None,
+        })
     }
 
     /// Also allows these paths outside the workspace.
     pub(crate) fn with(self, allowed: Vec<PathBuf>) -> Self {
         Self { allowed, ..self }
+    }
+
+    /// What the tool comes to is judged by these rules.
+    pub(crate) fn judging(self, rules: &CallRules, tool: &str) -> Self {
+        Self { rules: Some((rules.clone(), tool.to_owned())), ..self }
+    }
+
+    /// Whether the rules let the tool of the call go there. What a person was asked about covers what is below it.
+    pub(crate) fn may_come_to(&self, path: &ResolvedPath) -> bool {
+        let decided = self.rules.as_ref().and_then(|(rules, tool)| rules.on_path(tool, path));
+        match decided {
+            None | Some(Policy::Allow) => true,
+            Some(Policy::Ask) => self.allowed.iter().any(|allowed| path.real.starts_with(allowed)),
+            Some(Policy::Deny) => false,
+        }
     }
 
     /// Keeps contents here before they are changed.
@@ -95,7 +121,7 @@ impl Workspace {
     /// Resolves `given` for a call that runs. The path must be in the workspace or among the allowed paths.
     pub(crate) fn reach(&self, given: &str) -> Result<ResolvedPath, ToolError> {
         let path = self.resolve(given)?;
-        if path.inside || self.allowed.contains(&path.real) {
+        if (path.inside || self.allowed.contains(&path.real)) && self.may_come_to(&path) {
             Ok(path)
         } else {
             Err(ToolError::Moved { path: path.shown })

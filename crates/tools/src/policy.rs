@@ -1,10 +1,11 @@
-//! Checks a call before it runs: whether its arguments fit, and whether it may run. The settings decide on commands, on
-//! web pages, on paths outside the workspace and on writing to files that other programs run; everything else inside the
-//! workspace is allowed.
+//! Checks a call before it runs: whether its arguments fit, and whether it may run. The rules of the run decide; where none
+//! matches, its settings decide on commands, on web pages, on paths outside the workspace and on writing to files that other
+//! programs run, and everything else inside the workspace is allowed.
 
 use std::path::Path;
 
-use engine::{Hash, Policy, Settings, ToolClass};
+use engine::policy::{PolicyRule, RuleDecision, RuleSubject, decide};
+use engine::{Hash, Policy, Settings, ToolClass, ToolSpec};
 
 use crate::call::{CallRequest, Context};
 use crate::cancel::Cancel;
@@ -13,9 +14,10 @@ use crate::evidence::{Evidence, FileChange};
 use crate::limits::QUOTED_BYTES;
 use crate::masking::Secrets;
 use crate::paths::{ResolvedPath, Workspace};
+use crate::policy_rules::{CommandLine, by_commands, by_file};
 use crate::tool::{Act, CallSite, ParsedCall, Work};
 use crate::tool_set::unknown;
-use crate::{changes, tool_result};
+use crate::{changes, policy_rules, tool_result};
 
 /// The result of a check, for the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,7 +108,7 @@ fn judge(
     let call = context.tools.parse(&request.tool, &request.arguments)?;
     let acts = call.acts(&CallSite { context, workspace: &workspace })?;
     let mut written = vec![];
-    let verdict = by_acts(settings, spec.class, acts, &mut written);
+    let verdict = by_acts(settings, spec, acts, &mut written);
     if let Work::Files(files) = &call.0
         && let Some(writer) = files.change()
         // Do not read a file that the policy denies.
@@ -118,36 +120,48 @@ fn judge(
     Ok((verdict, call))
 }
 
-/// The verdict on all acts of a call of a tool of this class. `written` receives the files that it changes, in order.
-fn by_acts(settings: &Settings, class: ToolClass, acts: Vec<Act>, written: &mut Vec<ResolvedPath>) -> Verdict {
+/// The verdict on all acts of a call of this tool. `written` receives the files that it changes, in order.
+fn by_acts(settings: &Settings, spec: &ToolSpec, acts: Vec<Act>, written: &mut Vec<ResolvedPath>) -> Verdict {
+    let tool = spec.name.as_str();
     let mut verdict = Verdict::allowed();
     let mut verb_of_change = "";
     for act in acts {
         let of_act = match act {
-            Act::Read { verb, path } => by_path(settings, verb, &path),
+            Act::Read { verb, path } => by_paths(settings, (tool, verb), std::slice::from_ref(&path)),
             // The files of a call are judged together.
             Act::Write { verb, path } => {
                 verb_of_change = verb;
                 written.push(path);
                 continue;
             }
-            Act::Run { line, to } => by_command(settings, &line, to.as_deref()),
-            Act::Fetch(url) => by_address(settings, &url),
-            Act::Other { question } => by_class(class, question),
+            Act::Run { line, to } => by_command(settings, tool, &line, to.as_deref()),
+            Act::Fetch(url) => by_address(settings, tool, &url),
+            Act::Other { question } => by_class(settings, spec, question),
         };
         verdict = verdict.and(of_act);
     }
-    if written.is_empty() { verdict } else { verdict.and(by_change(settings, verb_of_change, written)) }
+    if written.is_empty() { verdict } else { verdict.and(by_change(settings, (tool, verb_of_change), written)) }
 }
 
 /// What changes nothing may be done; anything else is asked.
-fn by_class(class: ToolClass, question: String) -> Verdict {
-    match class {
-        ToolClass::ReadOnly => Verdict::allowed(),
-        ToolClass::Idempotent | ToolClass::Once => {
-            Verdict { decision: Policy::Ask, evidence: Evidence::default(), reason: Some(question) }
-        }
-    }
+fn by_class(settings: &Settings, spec: &ToolSpec, question: String) -> Verdict {
+    let default = match spec.class {
+        ToolClass::ReadOnly => Policy::Allow,
+        ToolClass::Idempotent | ToolClass::Once => Policy::Ask,
+    };
+    let RuleDecision { decision, rule } = decide(&settings.policy, &spec.name, RuleSubject::Other, default);
+    let reason = match decision {
+        Policy::Allow => None,
+        Policy::Ask => Some(question),
+        Policy::Deny => Some(format!("may not {question}: {}", denied_by(rule))),
+    };
+    Verdict { decision, evidence: Evidence::default(), reason }
+}
+
+/// What the model receives of a rule that denies.
+fn denied_by(rule: Option<&PolicyRule>) -> String {
+    let origin = rule.map_or_else(String::new, |rule| format!(" ({})", rule.origin));
+    format!("a rule of the configuration denies that{origin}. Do it in another way, or ask the user")
 }
 
 /// Adds what the call is to change, with what taking it back needs.
@@ -176,11 +190,39 @@ fn by_path(settings: &Settings, act: &str, path: &ResolvedPath) -> Verdict {
     Verdict { decision, evidence: Evidence { outside, ..Evidence::default() }, reason }
 }
 
-/// Judges several paths like the first that is outside the workspace; the reason and the evidence name all paths
-/// outside.
-fn by_paths(settings: &Settings, act: &str, paths: &[ResolvedPath]) -> Verdict {
-    let outside: Vec<&ResolvedPath> = paths.iter().filter(|path| !path.inside).collect();
-    let Some(first) = outside.first().or(paths.first().as_ref()).copied() else { return Verdict::allowed() };
+/// Judges several paths: by the rules that match, and all others like the first that is outside the workspace; the reason and the
+/// evidence name all paths outside.
+fn by_paths(settings: &Settings, (tool, act): (&str, &str), paths: &[ResolvedPath]) -> Verdict {
+    let decided = |path: &ResolvedPath| {
+        let default = if path.inside { Policy::Allow } else { settings.outside };
+        by_file(&settings.policy, tool, path, default)
+    };
+    let mut verdict = Verdict::allowed();
+    let mut others = vec![];
+    for path in paths {
+        match decided(path) {
+            RuleDecision { rule: None, .. } => others.push(path),
+            RuleDecision { decision, rule } => verdict = verdict.and(by_rule_on_path(decision, rule, act, path)),
+        }
+    }
+    verdict.and(by_default(settings, act, &others))
+}
+
+fn by_rule_on_path(decision: Policy, rule: Option<&PolicyRule>, act: &str, path: &ResolvedPath) -> Verdict {
+    let where_to = if path.inside { "" } else { ", which is outside the workspace" };
+    let reason = match decision {
+        Policy::Allow => None,
+        Policy::Ask => Some(format!("{act} {}{where_to}", path.shown)),
+        Policy::Deny => Some(format!("may not {act} {}: {}", path.shown, denied_by(rule))),
+    };
+    let is_listed = !path.inside && decision != Policy::Deny || decision == Policy::Ask;
+    let outside = if is_listed { vec![path.real.clone()] } else { vec![] };
+    Verdict { decision, evidence: Evidence { outside, ..Evidence::default() }, reason }
+}
+
+fn by_default(settings: &Settings, act: &str, paths: &[&ResolvedPath]) -> Verdict {
+    let outside: Vec<&ResolvedPath> = paths.iter().copied().filter(|path| !path.inside).collect();
+    let Some(first) = outside.first().or(paths.first()).copied() else { return Verdict::allowed() };
     let verdict = by_path(settings, act, first);
     if verdict.decision == Policy::Deny || outside.len() < 2 {
         return verdict;
@@ -201,8 +243,8 @@ pub fn asks_about_executed_files(question: &str) -> bool {
 
 /// Judges paths that are to be changed. Files that other programs run or load have a policy of their own, inside the
 /// workspace as well; the stricter one decides.
-fn by_change(settings: &Settings, act: &str, paths: &[ResolvedPath]) -> Verdict {
-    let mut verdict = by_paths(settings, act, paths);
+fn by_change(settings: &Settings, (tool, act): (&str, &str), paths: &[ResolvedPath]) -> Verdict {
+    let mut verdict = by_paths(settings, (tool, act), paths);
     let executed: Vec<&ResolvedPath> = paths.iter().filter(|path| path.is_executed()).collect();
     if verdict.decision == Policy::Deny || executed.is_empty() {
         return verdict;
@@ -229,33 +271,41 @@ fn by_change(settings: &Settings, act: &str, paths: &[ResolvedPath]) -> Verdict 
     verdict
 }
 
-fn by_command(settings: &Settings, line: &str, to: Option<&str>) -> Verdict {
-    let reason = match settings.exec {
-        Policy::Allow => None,
-        Policy::Ask => Some(match to {
+fn by_command(settings: &Settings, tool: &str, line: &str, to: Option<&str>) -> Verdict {
+    let of_text = if to.is_none() { Some(line) } else { None };
+    let (RuleDecision { decision, rule }, known) = by_commands(&settings.policy, tool, of_text, settings.exec);
+    let reason = match (decision, rule) {
+        (Policy::Allow, _) => None,
+        (Policy::Ask, _) => Some(match to {
+            None if known == CommandLine::Unreadable => {
+                format!("run the command `{}`, of which no rule can say what it runs", quoted(line))
+            }
             None => format!("run the command `{}`", quoted(line)),
             Some(command) => {
                 let (text, command) = (quoted(line), quoted(command));
                 format!("write `{text}` to the command `{command}`, which runs in the background")
             }
         }),
-        Policy::Deny => Some(
+        (Policy::Deny, Some(_)) => Some(format!("may not run `{}`: {}", quoted(line), denied_by(rule))),
+        (Policy::Deny, None) => Some(
             "commands are denied by the configuration (policy in [tools.exec]); use the tools for files instead"
                 .to_owned(),
         ),
     };
-    Verdict { decision: settings.exec, evidence: Evidence::default(), reason }
+    Verdict { decision, evidence: Evidence::default(), reason }
 }
 
-fn by_address(settings: &Settings, url: &str) -> Verdict {
-    let reason = match settings.web_fetch {
-        Policy::Allow => None,
-        Policy::Ask => Some(format!("fetch {}", quoted(url))),
-        Policy::Deny => {
+fn by_address(settings: &Settings, tool: &str, url: &str) -> Verdict {
+    let RuleDecision { decision, rule } = policy_rules::by_address(&settings.policy, tool, url, settings.web_fetch);
+    let reason = match (decision, rule) {
+        (Policy::Allow, _) => None,
+        (Policy::Ask, _) => Some(format!("fetch {}", quoted(url))),
+        (Policy::Deny, Some(_)) => Some(format!("may not fetch {}: {}", quoted(url), denied_by(rule))),
+        (Policy::Deny, None) => {
             Some("fetching from the web is denied by the configuration (policy in [tools.web_fetch])".to_owned())
         }
     };
-    Verdict { decision: settings.web_fetch, evidence: Evidence::default(), reason }
+    Verdict { decision, evidence: Evidence::default(), reason }
 }
 
 /// A piece of a call in a question, bounded and without control characters.

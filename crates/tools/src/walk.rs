@@ -71,11 +71,13 @@ pub(crate) fn entries<'a>(
             }
     });
     let below = builder.build().filter(|entry| entry.as_ref().map_or(true, |entry| entry.depth() > 0));
-    Ok(below.map(|entry| {
-        let entry = entry.map_err(|error| ToolError::Walk { reason: error.to_string() })?;
-        let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
-        Ok(Entry { path: workspace.below(folder, entry.path()), is_file })
-    }))
+    Ok(below
+        .map(|entry| {
+            let entry = entry.map_err(|error| ToolError::Walk { reason: error.to_string() })?;
+            let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
+            Ok(Entry { path: workspace.below(folder, entry.path()), is_file })
+        })
+        .filter(|entry| entry.as_ref().map_or(true, |entry| workspace.may_come_to(&entry.path))))
 }
 
 /// An error if the glob is too long to be compiled.

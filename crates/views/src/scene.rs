@@ -197,6 +197,7 @@ impl Scene {
 
 fn settings(resume: ResumeMode) -> Settings {
     Settings {
+        policy: [].into(),
         compaction: engine::Compaction::default(),
         titles: None,
         agent: "main".to_owned(),

@@ -14,7 +14,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Work", &["agent", "send", "resume", "diff", "undo", "redo"]),
     ("Look", &["status", "sessions", "agents", "receipt", "events", "usage"]),
     ("Control", &["runs", "queue", "budget", "profiles", "serve"]),
-    ("Settings", &["setup", "config", "models", "completions", "man"]),
+    ("Settings", &["setup", "config", "policy", "models", "completions", "man"]),
     ("Proofs", &["doctor", "audit", "demo", "failover", "graph"]),
 ];
 
@@ -51,6 +51,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("sessions cleanup", &["limulus sessions cleanup", "limulus sessions cleanup --enforce"]),
     ("sessions end", &["limulus sessions end review"]),
     ("agents list", &["limulus agents list"]),
+    ("policy list", &["limulus policy list"]),
+    ("policy explain", &["limulus policy explain exec \"git push\"", "limulus policy explain write src/main.rs"]),
     ("receipt", &["limulus receipt deploy-42"]),
     ("events", &["limulus events --follow", "limulus events review"]),
     ("usage", &["limulus usage", "limulus usage --by day"]),

@@ -31,6 +31,7 @@ pub(crate) mod man;
 pub(crate) mod message;
 pub(crate) mod models;
 pub(crate) mod paused;
+pub(crate) mod policy;
 pub(crate) mod profiles;
 pub(crate) mod queue;
 pub(crate) mod receipt;

@@ -53,6 +53,7 @@ mod one_line;
 mod own;
 mod owner;
 mod pauses;
+mod policy;
 mod projects;
 mod protocol;
 mod providers;

@@ -92,6 +92,7 @@ impl Owner {
 
 fn settings() -> Settings {
     Settings {
+        policy: [].into(),
         agent: "main".to_owned(),
         workspace: "/".to_owned(),
         date: "2025-11-21".to_owned(),

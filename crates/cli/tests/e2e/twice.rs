@@ -221,6 +221,13 @@ beside_an_owner! {
         r61_an_answer_that_does_not_fit_is_asked_for_once_more,
         r61_the_same_key_gives_the_same_exit_code,
     }
+    policy {
+        r24_a_rule_decides_on_each_command_of_a_line,
+        r24_a_rule_on_a_path_holds_for_searches_and_links,
+        r24_a_project_can_only_make_rules_stricter,
+        r24_the_rule_that_decides_names_itself,
+        r24_a_wrong_rule_is_refused_with_its_line,
+    }
     resumed {
         r21_resume_offers_the_last_conversation_if_nothing_is_unfinished,
     }

@@ -332,6 +332,7 @@ fn call_request(
         secrets,
         outputs: job.shared.outputs(),
         reach,
+        rules: tools::CallRules::of(&settings),
         secret_env,
         passed_env,
         processes: processes(job)?,

@@ -36,8 +36,10 @@ async fn r45_a_page_that_never_ends_times_out() {
     });
     for address in addresses {
         let url = format!("http://{address}/");
-        let error =
-            fetch_within(&url, NetworkPolicy::Anywhere, Duration::from_millis(100)).await.unwrap_err().to_string();
+        let error = fetch_within(&url, NetworkPolicy::Anywhere, &|_, _| Ok(()), Duration::from_millis(100))
+            .await
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(&url) && error.contains("it took longer than 0.1 s"), "{error}");
     }
 }
@@ -115,7 +117,8 @@ impl Site {
 async fn r45_a_redirect_is_checked_like_the_first_address() {
     let (open, inner) = (Site::at([127, 0, 0, 2]), Site::at([127, 0, 0, 1]));
     let network = NetworkPolicy::Only(open.address.ip());
-    let redirected = async |target: &str| fetch(&format!("http://{}/to/{target}", open.address), network).await;
+    let redirected =
+        async |target: &str| fetch(&format!("http://{}/to/{target}", open.address), network, &|_, _| Ok(())).await;
 
     let elsewhere = format!("http://{}/end", open.address);
     let fetched = redirected(&elsewhere).await.unwrap();
@@ -144,6 +147,6 @@ async fn r45_a_redirect_is_checked_like_the_first_address() {
     assert_eq!(inner.asked(), [""; 0], "no connection was made");
     // The inner server works: a fetch that is allowed everywhere reaches it.
     let anywhere = format!("http://{}/to/http://{}/", open.address, inner.address);
-    assert_eq!(fetch(&anywhere, NetworkPolicy::Anywhere).await.unwrap().text, "page");
+    assert_eq!(fetch(&anywhere, NetworkPolicy::Anywhere, &|_, _| Ok(())).await.unwrap().text, "page");
     assert_eq!(inner.asked(), ["/"]);
 }

@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
+use engine::policy::PolicyRule;
 use engine::{CallOutcome, Policy};
 use serde_json::json;
 use tools::NetworkPolicy;
@@ -51,6 +52,7 @@ fn serve(mut stream: TcpStream, asked: &Mutex<Vec<String>>, address: SocketAddr)
         "/away" => (302, "location: file:///etc/passwd".to_owned(), vec![]),
         "/nowhere" => (302, "x: y".to_owned(), vec![]),
         "/other" => (302, format!("location: http://me:secret@{address}/"), vec![]),
+        "/elsewhere" => (302, format!("location: http://localhost:{}/", address.port()), vec![]),
         "/image" => (200, "content-type: image/png".to_owned(), b"\x89PNG\r\n\x1a\n\0".to_vec()),
         "/json" => (200, "content-type: application/json".to_owned(), b"{\"a\":1}".to_vec()),
         "/packed" => (200, "content-encoding: gzip\r\ncontent-type: text/html".to_owned(), b"\x1f\x8b".to_vec()),
@@ -102,6 +104,37 @@ async fn a_failed_fetch_says_why() {
     assert!(result.contains("refused"), "{result}");
     let result = output(&world.call("web_fetch", json!({ "url": "nothing" })).await);
     assert!(result.contains("not a valid URL"), "{result}");
+}
+
+/// R24: a host that a rule allows cannot send the fetch to another one.
+#[tokio::test]
+async fn r24_a_redirect_leaves_no_rule_on_hosts() {
+    let (mut world, site) = (world(NetworkPolicy::Anywhere), Site::new());
+    let rule = |decision, host: &str| PolicyRule {
+        decision,
+        origin: "config.toml:1".to_owned(),
+        restricts: false,
+        tools: vec![],
+        commands: vec![],
+        paths: vec![],
+        hosts: vec![host.to_owned()],
+    };
+    for (rules, default, is_followed) in [
+        (vec![], Policy::Allow, true),
+        (vec![rule(Policy::Allow, "127.0.0.1")], Policy::Ask, false),
+        (vec![rule(Policy::Allow, "127.0.0.1")], Policy::Allow, true),
+        (vec![rule(Policy::Deny, "localhost")], Policy::Allow, false),
+        (vec![rule(Policy::Ask, "127.0.0.1")], Policy::Ask, true),
+        (vec![rule(Policy::Allow, "*"), rule(Policy::Deny, "localhost")], Policy::Ask, false),
+    ] {
+        (world.settings.policy, world.settings.web_fetch) = (rules.into(), default);
+        world.context.rules = tools::CallRules::of(&world.settings);
+        let ended = world.call("web_fetch", json!({ "url": site.url("/elsewhere") })).await;
+        let result = output(&ended);
+        assert_eq!(ended.outcome == CallOutcome::Done, is_followed, "{default:?}: {result}");
+        assert!(is_followed || result.contains("for which another rule"), "{result}");
+    }
+    assert_eq!(site.asked().iter().filter(|path| *path == "/").count(), 3);
 }
 
 #[tokio::test]

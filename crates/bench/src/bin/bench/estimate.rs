@@ -162,6 +162,7 @@ fn settings(model: &str) -> Settings {
         price: None,
     };
     Settings {
+        policy: [].into(),
         agent: "main".into(),
         workspace: "/bench".into(),
         date: "2026-01-01".into(),

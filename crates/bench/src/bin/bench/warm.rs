@@ -89,6 +89,7 @@ impl runtime::Resolver for Local {
             price: None,
         };
         Ok(Settings {
+            policy: [].into(),
             compaction: engine::Compaction::default(),
             titles: None,
             agent: agent.to_owned(),

@@ -387,6 +387,7 @@ pub(super) fn settings() -> Settings {
         schema: serde_json::json!({ "type": "object" }),
     };
     Settings {
+        policy: [].into(),
         // The conversation only grows here.
         compaction: engine::Compaction { auto: false, ..engine::Compaction::default() },
         titles: None,

@@ -272,6 +272,7 @@ pub(crate) fn settings() -> Settings {
         price: None,
     };
     Settings {
+        policy: [].into(),
         agent: "main".into(),
         workspace: "/home/u/limulus".into(),
         date: "2026-11-21".into(),

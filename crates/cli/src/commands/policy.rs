@@ -1,0 +1,176 @@
+//! `limulus policy`: the rules on what calls may do, and what they decide about a call.
+
+use clap::{Args, Subcommand};
+use config::{FlagValues, Globals, Subject, today};
+use engine::policy::{PolicyRule, strictness};
+use engine::{Overrides, Policy, Settings};
+use serde::Serialize;
+use tools::ExplainedAct;
+
+use crate::deprecation;
+use crate::error::CliError;
+use crate::language::word;
+use crate::show::human::{columns, heading, printable_line};
+use crate::show::{json, print};
+
+/// Show the rules on what calls may do, and what they decide.
+#[derive(Debug, Args)]
+pub(crate) struct PolicyArgs {
+    #[command(subcommand)]
+    command: PolicyCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum PolicyCommand {
+    /// List the rules of this folder, with their places, and the settings that decide where none matches
+    List {
+        /// Of this agent
+        #[arg(long, value_name = "NAME", default_value = "main")]
+        agent: String,
+        /// Print it as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what would be decided about a call, and which rule decides; nothing is run
+    Explain {
+        /// The tool: `limulus policy explain exec "git push"`
+        tool: String,
+        /// Its arguments as JSON, or the text of the first one: a command, a path, an address
+        arguments: String,
+        /// Of this agent
+        #[arg(long, value_name = "NAME", default_value = "main")]
+        agent: String,
+        /// Print it as JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+pub(crate) fn run(args: PolicyArgs, globals: &Globals) -> Result<(), CliError> {
+    match args.command {
+        PolicyCommand::List { agent, json: as_json } => {
+            let settings = settings(globals, &agent)?;
+            print(&if as_json { json(&Listed::of(&settings)) } else { lay_out(&settings) })
+        }
+        PolicyCommand::Explain { tool, arguments, agent, json: as_json } => {
+            let settings = settings(globals, &agent)?;
+            let explained = explain(&settings, &tool, &arguments)?;
+            print(&if as_json { json(&explained) } else { lay_out_explained(&explained) })
+        }
+    }
+}
+
+fn settings(globals: &Globals, agent: &str) -> Result<Settings, CliError> {
+    let config = deprecation::load(globals, FlagValues::default())?;
+    let overrides = Overrides::default();
+    let preferences = runtime::ModelPreferences::default();
+    Ok(config.resolve(Subject { agent, overrides: &overrides, preferences, date: &today() })?.settings)
+}
+
+/// The rules and the settings behind them, as `--json` prints them.
+#[derive(Debug, Serialize)]
+struct Listed<'a> {
+    rules: &'a [PolicyRule],
+    defaults: Vec<ListedDefault>,
+}
+
+/// What decides where no rule matches.
+#[derive(Debug, Serialize)]
+struct ListedDefault {
+    act: &'static str,
+    decision: Policy,
+    setting: &'static str,
+}
+
+impl<'a> Listed<'a> {
+    fn of(settings: &'a Settings) -> Self {
+        let of = |act, decision, setting| ListedDefault { act, decision, setting };
+        let defaults = vec![
+            of("read or change files inside the workspace", Policy::Allow, ""),
+            of("read or change files outside the workspace", settings.outside, "tools.outside_workspace.policy"),
+            of("change files that other programs run or load", settings.executed_files, "tools.executed_files.policy"),
+            of("run commands", settings.exec, "tools.exec.policy"),
+            of("fetch from the web", settings.web_fetch, "tools.web_fetch.policy"),
+        ];
+        Self { rules: &settings.policy, defaults }
+    }
+}
+
+fn lay_out(settings: &Settings) -> String {
+    let listed = Listed::of(settings);
+    let mut rows = vec![heading(["DECISION", "OF", "BY"])];
+    rows.extend(
+        listed
+            .rules
+            .iter()
+            .map(|rule| [word(name(rule.decision)), about(rule), printable_line(&rule.origin).into_owned()]),
+    );
+    let by = |setting: &str| if setting.is_empty() { word("built in") } else { setting.to_owned() };
+    rows.extend(listed.defaults.iter().map(|row| [word(name(row.decision)), word(row.act), by(row.setting)]));
+    columns(&rows)
+}
+
+/// What a rule is about, in a line.
+fn about(rule: &PolicyRule) -> String {
+    let parts = [("", &rule.tools), ("command ", &rule.commands), ("path ", &rule.paths), ("host ", &rule.hosts)];
+    let parts = parts.into_iter().filter(|(_, patterns)| !patterns.is_empty());
+    let shown: Vec<String> =
+        parts.map(|(what, patterns)| format!("{what}{}", printable_line(&patterns.join(", ")))).collect();
+    if shown.is_empty() { word("every call") } else { shown.join("; ") }
+}
+
+fn name(decision: Policy) -> &'static str {
+    match decision {
+        Policy::Allow => "allow",
+        Policy::Ask => "ask",
+        Policy::Deny => "deny",
+    }
+}
+
+/// What would be decided about a call.
+#[derive(Debug, Serialize)]
+struct ExplainedCall {
+    decision: Policy,
+    acts: Vec<ExplainedLine>,
+}
+
+/// One act of it.
+#[derive(Debug, Serialize)]
+struct ExplainedLine {
+    act: String,
+    decision: Policy,
+    /// Where the rule stands that decides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<String>,
+    /// What decides where no rule matches.
+    setting: &'static str,
+}
+
+fn explain(settings: &Settings, tool: &str, arguments: &str) -> Result<ExplainedCall, CliError> {
+    let arguments = if arguments.trim_start().starts_with('{') {
+        arguments.to_owned()
+    } else {
+        let schema = settings.tool(tool).map(|spec| &spec.schema);
+        let first = schema.and_then(|schema| schema["required"].get(0)?.as_str()).unwrap_or("path");
+        serde_json::json!({ first: arguments }).to_string()
+    };
+    let explained = tools::explain(settings, tool, arguments.as_bytes()).map_err(|error| CliError::Usage {
+        what: error.to_string(),
+        hint: "such as: limulus policy explain exec \"git push\"".into(),
+    })?;
+    let decision = explained.iter().map(|act| act.decision).max_by_key(|decision| strictness(*decision));
+    let line = |ExplainedAct { act, decision, rule, setting }| ExplainedLine { act, decision, rule, setting };
+    Ok(ExplainedCall { decision: decision.unwrap_or(Policy::Allow), acts: explained.into_iter().map(line).collect() })
+}
+
+fn lay_out_explained(explained: &ExplainedCall) -> String {
+    let by = |line: &ExplainedLine| match &line.rule {
+        Some(origin) => printable_line(origin).into_owned(),
+        None => word(line.setting),
+    };
+    let mut rows = vec![heading(["DECISION", "OF", "BY"])];
+    rows.extend(
+        explained.acts.iter().map(|line| [word(name(line.decision)), printable_line(&line.act).into_owned(), by(line)]),
+    );
+    columns(&rows) + &format!("\n{}\n", word(format!("the call: {}", name(explained.decision))))
+}

@@ -1,0 +1,139 @@
+//! Rules on what calls may do: what runs, what is asked, what is denied, and who says so.
+
+use std::fs;
+
+use model_server::ModelServer;
+
+use crate::support::Home;
+
+const RULES: &str = r#"
+[[policy]]
+decision = "allow"
+tool = "exec"
+command = ["echo *", "cat *"]
+
+[[policy]]
+decision = "deny"
+command = "rm *"
+
+[[policy]]
+decision = "deny"
+path = "secret"
+
+[[policy]]
+decision = "ask"
+tool = "read"
+path = "*.key"
+"#;
+
+fn configure(home: &Home, text: &str) {
+    fs::create_dir_all(home.path()).expect("a home");
+    fs::write(home.path().join("config.toml"), text).expect("a configuration");
+}
+
+fn ruled() -> (ModelServer, Home) {
+    let server = ModelServer::start().expect("a model server");
+    let home = Home::new().served_by(&server);
+    configure(&home, RULES);
+    home.shell("mkdir -p secret .limulus").expect_code(0);
+    home.put("secret/a.txt", "the password\n");
+    home.put("plain.txt", "the tide, no password\n");
+    home.put("my.key", "abc\n");
+    (server, home)
+}
+
+/// R24: every simple command of a line is decided by itself; without a terminal what is asked is denied (exit code 3).
+#[test]
+pub(crate) fn r24_a_rule_decides_on_each_command_of_a_line() {
+    let (_server, home) = ruled();
+    home.run(&["exec: echo one >/dev/null && echo two | cat"]).expect_code(0);
+    for line in ["echo one > out", "echo $(touch out)", "touch out", "X=1 echo a", "echo a; touch out"] {
+        home.run(&[&format!("exec: {line}")]).expect_code(3);
+        assert!(!home.file("out").exists(), "{line}");
+    }
+    // What a rule denies is no failure, and the model is told whose rule it is.
+    for line in ["rm plain.txt", "echo a && rm plain.txt", "\"rm\" plain.txt", "echo $(r\\m plain.txt)"] {
+        home.run(&["--yes", &format!("exec: {line}")]).expect_code(0);
+        assert!(home.file("plain.txt").exists(), "{line}");
+    }
+    let shown = home.run(&["sessions", "show"]).expect_code(0).out;
+    assert!(shown.contains("a rule of the configuration denies that (") && shown.contains("config.toml:"), "{shown}");
+    home.run(&["--yes", "exec: touch out"]).expect_code(0);
+    assert!(home.file("out").exists(), "what no rule denies is approved by --yes");
+}
+
+/// R24: a denied file is not read by way of a search, a link, or another spelling.
+#[test]
+pub(crate) fn r24_a_rule_on_a_path_holds_for_searches_and_links() {
+    let (_server, home) = ruled();
+    home.shell("ln -s secret/a.txt link").expect_code(0);
+    for call in [
+        "call:read {\"path\":\"secret/a.txt\"}",
+        "call:read {\"path\":\"./x/../secret/a.txt\"}",
+        "call:read {\"path\":\"link\"}",
+        "call:grep {\"pattern\":\"password\"}",
+        "call:grep {\"pattern\":\"password\",\"path\":\"secret\"}",
+        "call:find {\"pattern\":\"**/a.txt\"}",
+        "call:write {\"path\":\"secret/b.txt\",\"content\":\"x\"}",
+    ] {
+        home.run(&["agent", "--session", "s", "-m", call]).expect_code(0);
+    }
+    let shown = home.run(&["sessions", "show", "s"]).expect_code(0).out;
+    assert!(!shown.contains("the password"), "{shown}");
+    assert!(shown.contains("the tide, no password"), "the rest is found: {shown}");
+    assert!(!home.file("secret/b.txt").exists());
+    home.run(&["agent", "--session", "k", "-m", "call:read {\"path\":\"my.key\"}"]).expect_code(3);
+    home.run(&["agent", "--session", "k", "--yes", "-m", "call:read {\"path\":\"my.key\"}"]).expect_code(0);
+    assert!(home.run(&["sessions", "show", "k"]).expect_code(0).out.contains("abc"));
+}
+
+/// R24: a project asks and denies; it never allows.
+#[test]
+pub(crate) fn r24_a_project_can_only_make_rules_stricter() {
+    let (_server, home) = ruled();
+    home.put(".limulus/config.toml", "[[policy]]\ndecision = \"deny\"\ncommand = \"echo *\"\n");
+    home.run(&["--yes", "exec: echo one > out"]).expect_code(0);
+    assert!(!home.file("out").exists());
+    let listed = home.run(&["policy", "list"]).expect_code(0).out;
+    assert!(listed.contains(".limulus/config.toml:2") && listed.contains("command rm *"), "{listed}");
+    home.put(".limulus/config.toml", "[[policy]]\ndecision = \"allow\"\ncommand = \"touch *\"\n");
+    home.run(&["exec: touch out"]).expect_code(78).expect_err("policy");
+    assert!(!home.file("out").exists());
+}
+
+/// R24: what would be decided, and by which rule, is shown before anything runs.
+#[test]
+pub(crate) fn r24_the_rule_that_decides_names_itself() {
+    let (_server, home) = ruled();
+    let explained = home.run(&["policy", "explain", "exec", "echo a | sort; rm b"]).expect_code(0).out;
+    for part in ["run echo a", "run sort", "run rm b", "config.toml:", "tools.exec.policy", "the call: deny"] {
+        assert!(explained.contains(part), "{part}: {explained}");
+    }
+    let json = home.json(&["policy", "explain", "read", "secret/a.txt"]);
+    assert_eq!(json["decision"], "deny", "{json}");
+    assert!(json["acts"][0]["rule"].as_str().is_some_and(|rule| rule.contains("config.toml:")), "{json}");
+    let rules = home.json(&["policy", "list"]);
+    assert_eq!(rules["rules"].as_array().map(Vec::len), Some(4), "{rules}");
+    home.run(&["policy", "explain", "exce", "ls"]).expect_code(2);
+}
+
+/// R24: a rule that cannot be meant is refused at the start, with its place.
+#[test]
+pub(crate) fn r24_a_wrong_rule_is_refused_with_its_line() {
+    let (_server, home) = ruled();
+    for (rule, says) in [
+        ("[[policy]]\ncommand = \"ls\"\n", "decision"),
+        ("[[policy]]\ndecision = \"maybe\"\n", "allow, ask, deny"),
+        ("[[policy]]\ndecision = \"deny\"\ntool = \"exce\"\n", "exce"),
+        ("[[policy]]\ndecision = \"deny\"\npath = \"a[\"\n", "a glob"),
+        ("[[policy]]\ndecision = \"deny\"\nhost = \"https://a.org\"\n", "the name of a host"),
+        ("[[policy]]\ndecision = \"deny\"\ncommand = []\n", "the words of a command"),
+        ("[[policy]]\ndecision = \"deny\"\ncomand = \"ls\"\n", "comand"),
+        ("[policy]\nrule = 1\n", "it takes a table"),
+    ] {
+        configure(&home, rule);
+        let refused = home.run(&["hello there"]).expect_code(78);
+        assert!(refused.err.contains(says), "{rule}: {}", refused.err);
+        assert!(refused.err.contains("config.toml:") || says == "decision", "{rule}: {}", refused.err);
+    }
+}

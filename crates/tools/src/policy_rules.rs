@@ -1,0 +1,159 @@
+//! What rules of the policy are about, as tools see it: globs, command lines, addresses.
+
+use std::sync::Arc;
+
+use engine::policy::{Argv, PolicyRule, RuleDecision, RuleSubject, decide, reads_commands, strictness};
+use engine::{Policy, Settings};
+use globset::{GlobBuilder, GlobMatcher};
+use reqwest::Url;
+
+use crate::paths::ResolvedPath;
+use crate::shell::simple_commands;
+
+/// The rules of a run, and what decides where none of them matches.
+#[derive(Debug, Clone, Default)]
+pub struct CallRules {
+    rules: Arc<[PolicyRule]>,
+    outside: Policy,
+    web_fetch: Policy,
+}
+
+impl CallRules {
+    /// Those of a run.
+    pub fn of(settings: &Settings) -> Self {
+        Self { rules: Arc::clone(&settings.policy), outside: settings.outside, web_fetch: settings.web_fetch }
+    }
+
+    /// The decision on an address.
+    pub(crate) fn on_address(&self, tool: &str, url: &str) -> RuleDecision<'_> {
+        by_address(&self.rules, tool, url, self.web_fetch)
+    }
+
+    /// What a rule decides about a file that a call comes to while it runs; none if no rule does.
+    pub(crate) fn on_path(&self, tool: &str, path: &ResolvedPath) -> Option<Policy> {
+        if self.rules.is_empty() {
+            return None;
+        }
+        let decided = by_file(&self.rules, tool, path, if path.inside { Policy::Allow } else { self.outside });
+        decided.rule.map(|_| decided.decision)
+    }
+}
+
+/// Whether a text is a glob.
+pub fn is_glob(glob: &str) -> bool {
+    matcher(glob).is_some()
+}
+
+fn matcher(glob: &str) -> Option<GlobMatcher> {
+    GlobBuilder::new(glob)
+        .literal_separator(true)
+        .backslash_escape(true)
+        .build()
+        .ok()
+        .map(|glob| glob.compile_matcher())
+}
+
+/// The decision on a file.
+pub(crate) fn by_file<'a>(
+    rules: &'a [PolicyRule],
+    tool: &str,
+    path: &ResolvedPath,
+    default: Policy,
+) -> RuleDecision<'a> {
+    decide(rules, tool, RuleSubject::Path(&|glob| is_of(glob, path)), default)
+}
+
+/// An absolute glob is one of absolute paths, any other of paths in the workspace. A glob of a folder is one of what is in it too.
+fn is_of(glob: &str, path: &ResolvedPath) -> bool {
+    let matches = |path: &std::path::Path| {
+        let glob = glob.trim_end_matches('/');
+        let below = format!("{glob}/**");
+        [glob, &below].into_iter().filter_map(matcher).any(|matcher| matcher.is_match(path))
+    };
+    if glob.starts_with('/') { matches(&path.real) } else { path.inside && matches(&path.relative) }
+}
+
+/// The decision on a command line, or on text for a running command, which is never read.
+pub(crate) fn by_commands<'a>(
+    rules: &'a [PolicyRule],
+    tool: &str,
+    line: Option<&str>,
+    default: Policy,
+) -> (RuleDecision<'a>, CommandLine) {
+    let of = |command: Option<&Argv>| decide(rules, tool, RuleSubject::Command(command), default);
+    if !reads_commands(rules, tool) {
+        return (of(None), CommandLine::Unneeded);
+    }
+    let Some(commands) = line.and_then(simple_commands).filter(|commands| !commands.is_empty()) else {
+        return (of(None), CommandLine::Unreadable);
+    };
+    let strictest = |first: RuleDecision<'a>, next: RuleDecision<'a>| {
+        if strictness(next.decision) > strictness(first.decision) { next } else { first }
+    };
+    let decision = commands.iter().map(|command| of(Some(command))).reduce(strictest);
+    (decision.unwrap_or_else(|| of(None)), CommandLine::Read)
+}
+
+/// What is known of a command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CommandLine {
+    /// No rule depends on its words.
+    Unneeded,
+    /// Every simple command in it is known.
+    Read,
+    /// Nobody knows for certain which commands it runs.
+    Unreadable,
+}
+
+/// The decision on an address.
+pub(crate) fn by_address<'a>(rules: &'a [PolicyRule], tool: &str, url: &str, default: Policy) -> RuleDecision<'a> {
+    let url = Url::parse(url).ok();
+    let host = url.as_ref().and_then(Url::host_str);
+    decide(rules, tool, RuleSubject::Host(host), default)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(decision: Policy, commands: &[&str]) -> PolicyRule {
+        let commands = commands.iter().map(|text| (*text).to_owned()).collect();
+        let (origin, restricts) = ("here".to_owned(), false);
+        PolicyRule { decision, origin, restricts, tools: vec![], commands, paths: vec![], hosts: vec![] }
+    }
+
+    /// R24: every simple command of a line must be allowed by itself.
+    #[test]
+    fn r24_a_line_is_allowed_only_if_each_command_in_it_is() {
+        let rules = [
+            rule(Policy::Allow, &["git status", "git diff *", "echo *", "head *"]),
+            rule(Policy::Deny, &["git push *"]),
+        ];
+        let of = |line: &str| by_commands(&rules, "exec", Some(line), Policy::Ask).0.decision;
+        for line in [
+            "git status",
+            "git diff | head -5",
+            "echo $(git status)",
+            "git status && git diff --stat; echo done",
+            "echo a 2>/dev/null",
+        ] {
+            assert_eq!(of(line), Policy::Allow, "{line}");
+        }
+        for line in [
+            "git status && rm x",
+            "echo $(rm x)",
+            "echo a > x",
+            "git log",
+            "X=1 git status",
+            "git diff <(rm x)",
+            "# nothing",
+            "eval 'git status'",
+            "git(){ rm x; }; git status",
+        ] {
+            assert_eq!(of(line), Policy::Ask, "{line}");
+        }
+        for line in ["git push", "echo $(git push -f)", "git status; (git push)", "git $X", "\"git\" 'push'"] {
+            assert_eq!(of(line), Policy::Deny, "{line}");
+        }
+    }
+}
