@@ -144,6 +144,8 @@ fn matches_command(pattern: &str, argv: &[Option<String>], might: bool) -> bool 
     for (at, word) in words.iter().enumerate() {
         match argv.get(at) {
             Some(Some(given)) if matches_word(word, given) => {}
+            // The same program in a folder.
+            Some(Some(given)) if might && at == 0 && matches_word(word, given.rsplit('/').next().unwrap_or(given)) => {}
             // It may stand for any number of words.
             Some(None) => return might,
             Some(Some(_)) | None => return false,
@@ -219,6 +221,8 @@ mod tests {
             ("git push", "git status ?", false, false),
             ("git push origin", "git ?", false, true),
             ("rm *", "git ?", false, false),
+            ("rm *", "/bin/rm a", false, true),
+            ("rm *", "a /bin/rm", false, false),
         ] {
             let found =
                 (matches_command(pattern, &argv(command), false), matches_command(pattern, &argv(command), true));

@@ -14,7 +14,7 @@ use crate::evidence::{Evidence, FileChange};
 use crate::limits::QUOTED_BYTES;
 use crate::masking::Secrets;
 use crate::paths::{ResolvedPath, Workspace};
-use crate::policy_rules::{CommandLine, by_commands, by_file};
+use crate::policy_rules::{CommandLine, Globs, by_commands, by_file};
 use crate::tool::{Act, CallSite, ParsedCall, Work};
 use crate::tool_set::unknown;
 use crate::{changes, policy_rules, tool_result};
@@ -193,9 +193,10 @@ fn by_path(settings: &Settings, act: &str, path: &ResolvedPath) -> Verdict {
 /// Judges several paths: by the rules that match, and all others like the first that is outside the workspace; the reason and the
 /// evidence name all paths outside.
 fn by_paths(settings: &Settings, (tool, act): (&str, &str), paths: &[ResolvedPath]) -> Verdict {
+    let globs = Globs::default();
     let decided = |path: &ResolvedPath| {
         let default = if path.inside { Policy::Allow } else { settings.outside };
-        by_file(&settings.policy, tool, path, default)
+        by_file((&settings.policy, &globs), tool, path, default)
     };
     let mut verdict = Verdict::allowed();
     let mut others = vec![];

@@ -13,7 +13,7 @@ use crate::guard::Protected;
 use crate::masking::Secrets;
 use crate::output::Outputs;
 use crate::paths::{ResolvedPath, Workspace};
-use crate::policy_rules::{CallRules, by_address, by_file};
+use crate::policy_rules::{CallRules, Globs, by_address, by_file};
 use crate::shell::simple_commands;
 use crate::tool::{Act, CallSite};
 use crate::tool_set::{ToolSet, unknown};
@@ -88,7 +88,7 @@ fn of(act: String, RuleDecision { decision, rule }: RuleDecision<'_>, setting: &
 
 fn on_path(settings: &Settings, tool: &str, verb: &str, path: &ResolvedPath) -> ExplainedAct {
     let (default, setting) = if path.inside { (Policy::Allow, INSIDE) } else { (settings.outside, OUTSIDE) };
-    of(format!("{verb} {}", path.shown), by_file(&settings.policy, tool, path, default), setting)
+    of(format!("{verb} {}", path.shown), by_file((&settings.policy, &Globs::default()), tool, path, default), setting)
 }
 
 /// Enough to say what a call would do: nothing is run.

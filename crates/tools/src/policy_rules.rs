@@ -1,6 +1,7 @@
 //! What rules of the policy are about, as tools see it: globs, command lines, addresses.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::policy::{Argv, PolicyRule, RuleDecision, RuleSubject, decide, reads_commands, strictness};
 use engine::{Policy, Settings};
@@ -14,6 +15,7 @@ use crate::shell::simple_commands;
 #[derive(Debug, Clone, Default)]
 pub struct CallRules {
     rules: Arc<[PolicyRule]>,
+    globs: Arc<Globs>,
     outside: Policy,
     web_fetch: Policy,
 }
@@ -21,7 +23,12 @@ pub struct CallRules {
 impl CallRules {
     /// Those of a run.
     pub fn of(settings: &Settings) -> Self {
-        Self { rules: Arc::clone(&settings.policy), outside: settings.outside, web_fetch: settings.web_fetch }
+        Self {
+            rules: Arc::clone(&settings.policy),
+            globs: Arc::default(),
+            outside: settings.outside,
+            web_fetch: settings.web_fetch,
+        }
     }
 
     /// The decision on an address.
@@ -34,7 +41,8 @@ impl CallRules {
         if self.rules.is_empty() {
             return None;
         }
-        let decided = by_file(&self.rules, tool, path, if path.inside { Policy::Allow } else { self.outside });
+        let default = if path.inside { Policy::Allow } else { self.outside };
+        let decided = by_file((&self.rules, &self.globs), tool, path, default);
         decided.rule.map(|_| decided.decision)
     }
 }
@@ -42,6 +50,25 @@ impl CallRules {
 /// Whether a text is a glob.
 pub fn is_glob(glob: &str) -> bool {
     matcher(glob).is_some()
+}
+
+/// The globs of rules, each compiled at its first use: a search comes to many files.
+#[derive(Debug, Default)]
+pub(crate) struct Globs {
+    compiled: Mutex<BTreeMap<String, Arc<[GlobMatcher]>>>,
+}
+
+impl Globs {
+    /// Of what a glob names, and of what is in it.
+    fn matchers(&self, glob: &str) -> Arc<[GlobMatcher]> {
+        let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(matchers) = compiled.get(glob) {
+            return Arc::clone(matchers);
+        }
+        let name = glob.trim_end_matches('/');
+        let matchers: Arc<[GlobMatcher]> = [name, &format!("{name}/**")].into_iter().filter_map(matcher).collect();
+        Arc::clone(compiled.entry(glob.to_owned()).or_insert(matchers))
+    }
 }
 
 fn matcher(glob: &str) -> Option<GlobMatcher> {
@@ -55,21 +82,17 @@ fn matcher(glob: &str) -> Option<GlobMatcher> {
 
 /// The decision on a file.
 pub(crate) fn by_file<'a>(
-    rules: &'a [PolicyRule],
+    (rules, globs): (&'a [PolicyRule], &Globs),
     tool: &str,
     path: &ResolvedPath,
     default: Policy,
 ) -> RuleDecision<'a> {
-    decide(rules, tool, RuleSubject::Path(&|glob| is_of(glob, path)), default)
+    decide(rules, tool, RuleSubject::Path(&|glob| is_of(glob, path, globs)), default)
 }
 
 /// An absolute glob is one of absolute paths, any other of paths in the workspace. A glob of a folder is one of what is in it too.
-fn is_of(glob: &str, path: &ResolvedPath) -> bool {
-    let matches = |path: &std::path::Path| {
-        let glob = glob.trim_end_matches('/');
-        let below = format!("{glob}/**");
-        [glob, &below].into_iter().filter_map(matcher).any(|matcher| matcher.is_match(path))
-    };
+fn is_of(glob: &str, path: &ResolvedPath, globs: &Globs) -> bool {
+    let matches = |path: &std::path::Path| globs.matchers(glob).iter().any(|matcher| matcher.is_match(path));
     if glob.starts_with('/') { matches(&path.real) } else { path.inside && matches(&path.relative) }
 }
 
