@@ -68,7 +68,7 @@ impl PatternOf {
             Self::Path => !text.trim().is_empty() && tools::is_glob(text),
             Self::Host => {
                 let name = text.strip_prefix("*.").unwrap_or(text);
-                text == "*" || is_word(name) && !name.contains(['/', ':', '*', '@', '?'])
+                text == "*" || is_word(name) && name.is_ascii() && !name.contains(['/', ':', '*', '@', '?'])
             }
             Self::Agent => is_word(text),
         }
@@ -81,7 +81,9 @@ impl PatternOf {
             }
             Self::Command => "the words of a command, such as \"git diff *\", or a list of such",
             Self::Path => "a glob of files, such as \"src/**\", or a list of them",
-            Self::Host => "the name of a host, such as \"example.org\" or \"*.example.org\", or a list of them",
+            Self::Host => {
+                "the name of a host in ASCII (xn--…), such as \"example.org\" or \"*.example.org\", or a list of them"
+            }
             Self::Agent => "the name of an agent, or a list of them",
         }
     }

@@ -40,7 +40,8 @@ impl ProjectLayer {
         self.wrong.extend_from_slice(file.wrong());
         // A rule of a project can ask and deny; what it would allow is its owner's to say.
         let may_stand = |path: &[String], value: &Value| {
-            is_of_rule(path) && value.as_str() != Some("allow") || rule(path).is_some()
+            let allows = path.last().is_some_and(|key| key == "decision") && value.as_str() == Some("allow");
+            is_of_rule(path) && !allows || rule(path).is_some()
         };
         let refused = file.values().filter(|(path, value, _)| !may_stand(path, value));
         let refused = refused

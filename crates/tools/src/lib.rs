@@ -90,7 +90,7 @@ pub use orphan::{Orphans, UnrecordedCall, forget_calls, orphans, running_calls, 
 pub use output::Outputs;
 pub use paths::{ResolvedPath, THIS_PROGRAM, real_folder};
 pub use policy::{Checked, asks_about_executed_files};
-pub use policy_explained::{ExplainedAct, explain};
+pub use policy_explained::{ExplainedAct, defaults, explain};
 pub use policy_rules::{CallRules, is_glob};
 pub use process::{HeldProcess, command_of};
 pub use protection::{adopt_what_commands_leave, end_below, hide_from_commands, inherit_orphans};

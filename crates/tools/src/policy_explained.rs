@@ -19,13 +19,14 @@ use crate::tool::{Act, CallSite};
 use crate::tool_set::{ToolSet, unknown};
 
 /// What is decided about one act of a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct ExplainedAct {
     /// The act, in one line: `run git diff`, `read src/a.rs`.
     pub act: String,
     /// What is decided.
     pub decision: Policy,
     /// Where the rule stands that decides; none if the setting below does.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
     /// The setting that decides where no rule matches.
     pub setting: &'static str,
@@ -75,7 +76,19 @@ pub fn explain(settings: &Settings, tool: &str, arguments: &[u8]) -> Result<Vec<
     Ok(explained)
 }
 
-const INSIDE: &str = "inside the workspace";
+/// What is decided where no rule matches.
+pub fn defaults(settings: &Settings) -> Vec<ExplainedAct> {
+    let rows = [
+        ("read or change files inside the workspace", Policy::Allow, INSIDE),
+        ("read or change files outside the workspace", settings.outside, OUTSIDE),
+        ("change files that other programs run or load", settings.executed_files, EXECUTED),
+        ("run commands", settings.exec, EXEC),
+        ("fetch from the web", settings.web_fetch, FETCH),
+    ];
+    rows.map(|(act, decision, setting)| of(act.to_owned(), RuleDecision { decision, rule: None }, setting)).to_vec()
+}
+
+const INSIDE: &str = "built in";
 const OUTSIDE: &str = "tools.outside_workspace.policy";
 const EXECUTED: &str = "tools.executed_files.policy";
 const EXEC: &str = "tools.exec.policy";

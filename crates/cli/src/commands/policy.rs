@@ -50,7 +50,11 @@ pub(crate) fn run(args: PolicyArgs, globals: &Globals) -> Result<(), CliError> {
     match args.command {
         PolicyCommand::List { agent, json: as_json } => {
             let settings = settings(globals, &agent)?;
-            print(&if as_json { json(&Listed::of(&settings)) } else { lay_out(&settings) })
+            print(&if as_json {
+                json(&Listed { rules: &settings.policy, defaults: tools::defaults(&settings) })
+            } else {
+                lay_out(&settings)
+            })
         }
         PolicyCommand::Explain { tool, arguments, agent, json: as_json } => {
             let settings = settings(globals, &agent)?;
@@ -71,42 +75,17 @@ fn settings(globals: &Globals, agent: &str) -> Result<Settings, CliError> {
 #[derive(Debug, Serialize)]
 struct Listed<'a> {
     rules: &'a [PolicyRule],
-    defaults: Vec<ListedDefault>,
-}
-
-/// What decides where no rule matches.
-#[derive(Debug, Serialize)]
-struct ListedDefault {
-    act: &'static str,
-    decision: Policy,
-    setting: &'static str,
-}
-
-impl<'a> Listed<'a> {
-    fn of(settings: &'a Settings) -> Self {
-        let of = |act, decision, setting| ListedDefault { act, decision, setting };
-        let defaults = vec![
-            of("read or change files inside the workspace", Policy::Allow, ""),
-            of("read or change files outside the workspace", settings.outside, "tools.outside_workspace.policy"),
-            of("change files that other programs run or load", settings.executed_files, "tools.executed_files.policy"),
-            of("run commands", settings.exec, "tools.exec.policy"),
-            of("fetch from the web", settings.web_fetch, "tools.web_fetch.policy"),
-        ];
-        Self { rules: &settings.policy, defaults }
-    }
+    /// What decides where no rule matches.
+    defaults: Vec<ExplainedAct>,
 }
 
 fn lay_out(settings: &Settings) -> String {
-    let listed = Listed::of(settings);
     let mut rows = vec![heading(["DECISION", "OF", "BY"])];
+    let rule = |rule: &PolicyRule| [word(name(rule.decision)), about(rule), printable_line(&rule.origin).into_owned()];
+    rows.extend(settings.policy.iter().map(rule));
     rows.extend(
-        listed
-            .rules
-            .iter()
-            .map(|rule| [word(name(rule.decision)), about(rule), printable_line(&rule.origin).into_owned()]),
+        tools::defaults(settings).iter().map(|row| [word(name(row.decision)), word(&row.act), word(row.setting)]),
     );
-    let by = |setting: &str| if setting.is_empty() { word("built in") } else { setting.to_owned() };
-    rows.extend(listed.defaults.iter().map(|row| [word(name(row.decision)), word(row.act), by(row.setting)]));
     columns(&rows)
 }
 
@@ -131,19 +110,7 @@ fn name(decision: Policy) -> &'static str {
 #[derive(Debug, Serialize)]
 struct ExplainedCall {
     decision: Policy,
-    acts: Vec<ExplainedLine>,
-}
-
-/// One act of it.
-#[derive(Debug, Serialize)]
-struct ExplainedLine {
-    act: String,
-    decision: Policy,
-    /// Where the rule stands that decides.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    rule: Option<String>,
-    /// What decides where no rule matches.
-    setting: &'static str,
+    acts: Vec<ExplainedAct>,
 }
 
 fn explain(settings: &Settings, tool: &str, arguments: &str) -> Result<ExplainedCall, CliError> {
@@ -159,12 +126,11 @@ fn explain(settings: &Settings, tool: &str, arguments: &str) -> Result<Explained
         hint: "such as: limulus policy explain exec \"git push\"".into(),
     })?;
     let decision = explained.iter().map(|act| act.decision).max_by_key(|decision| strictness(*decision));
-    let line = |ExplainedAct { act, decision, rule, setting }| ExplainedLine { act, decision, rule, setting };
-    Ok(ExplainedCall { decision: decision.unwrap_or(Policy::Allow), acts: explained.into_iter().map(line).collect() })
+    Ok(ExplainedCall { decision: decision.unwrap_or(Policy::Allow), acts: explained })
 }
 
 fn lay_out_explained(explained: &ExplainedCall) -> String {
-    let by = |line: &ExplainedLine| match &line.rule {
+    let by = |line: &ExplainedAct| match &line.rule {
         Some(origin) => printable_line(origin).into_owned(),
         None => word(line.setting),
     };

@@ -51,7 +51,7 @@ pub(crate) fn r24_a_rule_decides_on_each_command_of_a_line() {
         home.run(&[&format!("exec: {line}")]).expect_code(3);
         assert!(!home.file("out").exists(), "{line}");
     }
-    // What a rule denies is no failure, and the model is told whose rule it is.
+    // What a rule denies is no failure, and the model receives whose rule it is.
     for line in ["rm plain.txt", "echo a && rm plain.txt", "\"rm\" plain.txt", "echo $(r\\m plain.txt)"] {
         home.run(&["--yes", &format!("exec: {line}")]).expect_code(0);
         assert!(home.file("plain.txt").exists(), "{line}");
@@ -127,6 +127,7 @@ pub(crate) fn r24_a_wrong_rule_is_refused_with_its_line() {
         ("[[policy]]\ndecision = \"deny\"\ntool = \"exce\"\n", "exce"),
         ("[[policy]]\ndecision = \"deny\"\npath = \"a[\"\n", "a glob"),
         ("[[policy]]\ndecision = \"deny\"\nhost = \"https://a.org\"\n", "the name of a host"),
+        ("[[policy]]\ndecision = \"deny\"\nhost = \"bücher.de\"\n", "xn--"),
         ("[[policy]]\ndecision = \"deny\"\ncommand = []\n", "the words of a command"),
         ("[[policy]]\ndecision = \"deny\"\ncomand = \"ls\"\n", "comand"),
         ("[policy]\nrule = 1\n", "it takes a table"),
