@@ -16,6 +16,7 @@ use crate::error::{CliError, ErrorStyle};
 use crate::language;
 use crate::other_tools;
 use crate::output::{self, ColorWhen};
+use crate::prompt;
 use crate::render::MarkdownMode;
 use crate::show::worded;
 
@@ -61,6 +62,8 @@ pub(crate) enum Command {
     Status(commands::status::StatusArgs),
     /// Show the rules on what calls may do, and what they decide
     Policy(commands::policy::PolicyArgs),
+    /// List and answer the calls that wait for approval; list and revoke what was allowed for good
+    Approvals(commands::approvals::ApprovalsArgs),
     /// List the agents, each with its state over its sessions
     Agents(commands::agents::AgentsArgs),
     /// List, show, compact, clean up and end conversations
@@ -210,7 +213,8 @@ pub(crate) struct WriterArgs {
 impl WriterArgs {
     /// The settings that these arguments override.
     pub(crate) fn flags(&self) -> FlagValues {
-        FlagValues { workspace: self.workspace.clone(), is_service: false }
+        let is_unattended = !prompt::is_possible();
+        FlagValues { workspace: self.workspace.clone(), is_service: false, is_unattended }
     }
 }
 

@@ -8,6 +8,7 @@ mod args;
 mod cells;
 mod commands;
 mod deprecation;
+mod editor;
 mod ended_program;
 mod error;
 mod home_size;
@@ -158,6 +159,7 @@ fn carry_out(command: Command, globals: Result<Globals, config::ConfigError>) ->
             let globals = globals?;
             wait_for(commands::models::run(args, &globals))
         }
+        Command::Approvals(args) => commands::approvals::run(args, &globals?),
         Command::Profiles(args) if args.writes() => wait_for(commands::profiles::write(args, &globals?)),
         Command::Profiles(args) => commands::profiles::read(&args, &globals?),
         Command::Budget(args) if args.writes() => wait_for(commands::budget::write(args, &globals?)),

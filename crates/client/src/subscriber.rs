@@ -65,6 +65,11 @@ impl<'a> Subscriber<'a> {
         Self { opening: None, owner_client, followed, took_over: false, progress }
     }
 
+    /// Whether the owner knows this method: it may have another version.
+    pub fn can(&self, method: &str) -> bool {
+        self.owner_client.can(method)
+    }
+
     /// The connection to the owner.
     pub fn client(&self) -> &Client {
         &self.owner_client.client

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use engine::{AtLimit, DropPolicy, Interrupt, Policy, QueueMode, Recover, ResumeMode, Thinking};
+use engine::{AtLimit, DropPolicy, Interrupt, OnExpiry, Policy, QueueMode, Recover, ResumeMode, Thinking, Unattended};
 
 use serde::Deserialize as _;
 
@@ -85,6 +85,7 @@ pub(super) const SECTIONS: &[Section] = &[
     OutsideWorkspace::SECTION,
     ExecutedFiles::SECTION,
     WebFetch::SECTION,
+    Approvals::SECTION,
     Compaction::SECTION,
     Budget::SECTION,
     RunBudget::SECTION,
@@ -206,6 +207,17 @@ section! {
             "Web pages. Not set: as for commands, since an address can leak what the agent has read";
         allow_private: bool = false, Flag, from Call,
             "Whether pages of private addresses, which are not on the public internet, may be fetched";
+    }
+}
+
+section! {
+    #[derive(Copy)]
+    Approvals ["approvals"] "questions whether a call may run: docs/approvals.md" from Run {
+        unattended: Option<Unattended> => "wait", Word(&["wait", "deny"]),
+            "A call that needs approval in a run that was not started on a terminal: wait = for an answer from anywhere | deny. Not set: wait, but deny for a command that finds no service and runs it by itself";
+        expires_s: Limit<u64> = "off", UP_TO_A_YEAR, "Seconds that a question waits for its answer, such as 3600";
+        on_expiry: OnExpiry = "deny", Word(&["deny", "keep"]),
+            "A question that nobody has answered in that time: deny = its call does not run | keep = it stays open, shown as overdue";
     }
 }
 

@@ -69,7 +69,7 @@ mod tests {
             ("main".into(), "main".into())
         );
         put("display.verbose = 7");
-        let flags = FlagValues { workspace: Some("/w".to_owned()), is_service: false };
+        let flags = FlagValues { workspace: Some("/w".to_owned()), ..FlagValues::default() };
         let config = globals.load(flags).unwrap();
         assert!(config.is_verbose() && config.flags.workspace.as_deref() == Some("/w"), "read once");
         assert!(globals.load(FlagValues::default()).is_err(), "and then anew");

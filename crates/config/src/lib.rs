@@ -80,8 +80,8 @@ pub use warnings::fresh;
 pub use zone::{local_now, local_zone};
 
 use declared::{
-    Agent, Budget, Compaction, Display, Lanes, ModelFigures, Notify, Offline, PolicyEntry, Profile, Provider, Queue,
-    Requests, Retention, Runs, Serve, Session, Tools, Undo,
+    Agent, Approvals, Budget, Compaction, Display, Lanes, ModelFigures, Notify, Offline, PolicyEntry, Profile,
+    Provider, Queue, Requests, Retention, Runs, Serve, Session, Tools, Undo,
 };
 use layers::Layers;
 use reload::{Stamps, stamps};
@@ -96,6 +96,8 @@ pub struct FlagValues {
     pub workspace: Option<String>,
     /// Whether it serves others: then its current folder is nobody's workspace.
     pub is_service: bool,
+    /// Whether it runs what it is sent by itself, without a terminal: it would have to stay until somebody answers.
+    pub is_unattended: bool,
 }
 
 /// The whole configuration, checked.
@@ -294,6 +296,7 @@ struct Values {
     runs: Runs,
     requests: Requests,
     tools: Tools,
+    approvals: Approvals,
     compaction: Compaction,
     budget: Budget,
     session: Session,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use engine::tables::limits::{WINDOW_LEAST, WINDOW_SMALL};
-use engine::{Candidate, Compaction, Limits, Overrides, Policy, Settings, Thinking, Titles};
+use engine::{Candidate, Compaction, Limits, Overrides, Policy, Settings, Thinking, Titles, Unattended};
 use models::{Api, Levels, level_name};
 use runtime::ModelPreferences;
 
@@ -123,6 +123,7 @@ impl Config {
             resume: self.values.runs.resume,
             recover: self.values.runs.recover,
             policy: self.rules(subject).into(),
+            approvals: self.approvals(subject.overrides),
             exec: granted(exec),
             outside: granted(self.values.tools.outside_workspace.policy.unwrap_or(exec)),
             // `--yes` approves what is asked often. This is asked seldom, and what it allows outlives the run.
@@ -145,6 +146,18 @@ impl Config {
             derived: engine::Derived::default(),
         };
         Ok(Resolved { settings, notes })
+    }
+
+    /// What happens to questions: a message says it, else the configuration. Else they wait, unless the owner is a command
+    /// that would have to stay until somebody answers.
+    fn approvals(&self, overrides: &Overrides) -> engine::Approvals {
+        let values = self.values.approvals;
+        let otherwise = if self.flags.is_unattended { Unattended::Deny } else { Unattended::Wait };
+        engine::Approvals {
+            unattended: overrides.unattended.or(values.unattended).unwrap_or(otherwise),
+            expires_ms: values.expires_s.get().map(|seconds| seconds * 1_000),
+            on_expiry: values.on_expiry,
+        }
     }
 
     /// The folder that the message names, else the command line, else the agent's. A service has a folder of its own for an

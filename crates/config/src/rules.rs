@@ -22,6 +22,7 @@ impl Config {
             let key = ["policy".to_owned(), number.to_string(), "decision".to_owned()];
             let origin = self.layers.origin(&key);
             Some(PolicyRule {
+                grant: None,
                 decision,
                 origin: origin.map(ToString::to_string).unwrap_or_default(),
                 restricts: matches!(origin, Some(ValueOrigin::Project { .. })),

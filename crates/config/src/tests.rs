@@ -147,7 +147,7 @@ fn r41_a_service_takes_no_relative_workspace_and_has_one_of_its_own() {
         let home = tempfile::tempdir().unwrap();
         fs::write(home.path().join(FILE), file).unwrap();
         let environment = Environment::of(&[("HOME", "/u")], "/now");
-        let flags = FlagValues { workspace: flag.map(str::to_owned), is_service: true };
+        let flags = FlagValues { workspace: flag.map(str::to_owned), is_service: true, ..FlagValues::default() };
         let config = Config::load(home.path(), &environment, flags).unwrap();
         let overrides = Overrides { workspace: sent.map(str::to_owned), ..Overrides::default() };
         match (resolve(&config, &overrides), expected) {

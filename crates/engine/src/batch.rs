@@ -53,7 +53,7 @@ pub struct Views {
     pub runs: Vec<RunRow>,
     /// Rows of messages, in order.
     pub receipts: Vec<ReceiptRow>,
-    /// Approval requests: open ones with their text, answered ones without.
+    /// Approval requests, open and closed, and calls that a grant has allowed.
     pub approvals: Vec<ApprovalRow>,
 }
 
@@ -202,4 +202,51 @@ pub struct ApprovalRow {
     pub asked_at: Timestamp,
     /// Whether it was answered, and how.
     pub allowed: Option<bool>,
+    /// What the answer is bound to; none in a row of an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<Hash>,
+    /// The tool, as the model wrote it; none in a row of an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// Its arguments; none in a row of an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Body>,
+    /// Until when it waits; none = for ever, or it was answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+    /// Who or what answered; none if it was closed otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// When it was answered or closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed_at: Option<Timestamp>,
+    /// The grant without which it would have been asked about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant: Option<CallId>,
+}
+
+impl ApprovalRow {
+    /// A request that waits for its answer.
+    pub fn open(call: CallId, session: SessionId, question: String, asked_at: Timestamp) -> Self {
+        Self {
+            call,
+            session,
+            question,
+            asked_at,
+            allowed: None,
+            fingerprint: None,
+            tool: None,
+            arguments: None,
+            expires_at: None,
+            by: None,
+            closed_at: None,
+            grant: None,
+        }
+    }
+
+    /// The same with its answer.
+    #[must_use]
+    pub fn closed(self, allowed: bool, at: Timestamp) -> Self {
+        Self { allowed: Some(allowed), closed_at: Some(at), expires_at: None, ..self }
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::approval::Decision;
 use crate::body::{Attached, Content};
 use crate::event::{
     Address, Attribution, Breakpoint, CallOutcome, FileContent, Found, LeftFile, Leg, ModeSource, Modes, NotKept,
@@ -116,13 +117,13 @@ pub enum Command {
         drop: bool,
     },
     /// Answer an approval request.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     Answer {
         /// The call that waits for approval.
         call: CallId,
         /// The fingerprint that the answer is bound to.
         fingerprint: Hash,
-        /// Whether the call may run.
-        allow: bool,
+        decision: Decision,
         /// Who or what answers; shown to the model when denied.
         by: String,
     },
@@ -472,6 +473,8 @@ pub enum Report {
         reason: Option<String>,
         /// The limit that it asks for itself, milliseconds.
         timeout_ms: Option<u64>,
+        /// The grant without which it would need approval.
+        grant: Option<CallId>,
     },
     /// A running call wrote something.
     #[allow(missing_docs, reason = "the fields say it themselves")]

@@ -4,6 +4,7 @@
 
 #![warn(clippy::wildcard_enum_match_arm)]
 
+mod approval;
 mod batch;
 mod body;
 mod budget_pool;
@@ -27,6 +28,7 @@ mod state;
 pub mod tables;
 mod views;
 
+pub use approval::{ApprovalGrant, Approvals, Decision, EditedCall, NOBODY_TO_ASK, OnExpiry, Unattended};
 pub use batch::{ApprovalRow, Batch, ReceiptRow, Record, RunRow, SessionRow, SessionTotals, Views};
 pub use body::{Attached, Attachment, Body, BodyKind, Content, estimate_tokens, text_tokens};
 pub use budget_pool::{BudgetPool, BudgetRequest, Grant, SharedBudget, SharedScope};

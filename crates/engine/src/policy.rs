@@ -5,10 +5,12 @@
 //! rules of the user that match   deny beats ask beats allow
 //! none of them matches           the default of the act
 //! rules of a project that match  count where they are stricter than that
+//! grants that match              allow what would be asked about
 //! ```
 
 use serde::{Deserialize, Serialize};
 
+use crate::ids::CallId;
 use crate::settings::Policy;
 
 /// A rule that somebody has written. It matches an act if each of its lists that is not empty does; a list of commands matches
@@ -23,6 +25,9 @@ pub struct PolicyRule {
     /// Whether it can only make things stricter, because a project says it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub restricts: bool,
+    /// The grant that it comes from: it allows what would be asked about, and nothing that is denied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant: Option<CallId>,
     /// The names of its tools; empty = every tool.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
@@ -64,10 +69,15 @@ pub struct RuleDecision<'a> {
 
 /// The decision of these rules on an act of a tool, which is `default` where none of them matches.
 pub fn decide<'a>(rules: &'a [PolicyRule], tool: &str, subject: RuleSubject<'_>, default: Policy) -> RuleDecision<'a> {
-    let own = strictest(rules.iter().filter(|rule| !rule.restricts), tool, subject);
+    let own = strictest(rules.iter().filter(|rule| !rule.restricts && rule.grant.is_none()), tool, subject);
     let own = own.unwrap_or(RuleDecision { decision: default, rule: None });
     let restriction = strictest(rules.iter().filter(|rule| rule.restricts), tool, subject);
-    restriction.filter(|found| strictness(found.decision) > strictness(own.decision)).unwrap_or(own)
+    let written = restriction.filter(|found| strictness(found.decision) > strictness(own.decision)).unwrap_or(own);
+    if written.decision != Policy::Ask {
+        return written;
+    }
+    let granted = strictest(rules.iter().filter(|rule| rule.grant.is_some() && rule.names(subject)), tool, subject);
+    granted.filter(|found| found.decision == Policy::Allow).unwrap_or(written)
 }
 
 /// The strictest rule that matches. A text that cannot be read as simple commands is asked about wherever a rule on commands might
@@ -107,6 +117,16 @@ impl PolicyRule {
     /// What allows must fit for certain; what asks or denies need only be possible.
     fn matches_command(&self, pattern: &str, argv: &[Option<String>]) -> bool {
         matches_command(pattern, argv, self.decision != Policy::Allow)
+    }
+
+    /// Whether it says which of such acts it is about: a grant for all commands, files or hosts is none.
+    fn names(&self, subject: RuleSubject<'_>) -> bool {
+        match subject {
+            RuleSubject::Command(_) => !self.commands.is_empty(),
+            RuleSubject::Path(_) => !self.paths.is_empty(),
+            RuleSubject::Host(_) => !self.hosts.is_empty(),
+            RuleSubject::Other => true,
+        }
     }
 
     fn matches(&self, subject: RuleSubject<'_>) -> bool {
@@ -191,7 +211,16 @@ mod tests {
     fn rule(decision: Policy, commands: &[&str], paths: &[&str], hosts: &[&str]) -> PolicyRule {
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         let (commands, paths, hosts) = (owned(commands), owned(paths), owned(hosts));
-        PolicyRule { decision, origin: "here".to_owned(), restricts: false, tools: vec![], commands, paths, hosts }
+        PolicyRule {
+            decision,
+            origin: "here".to_owned(),
+            restricts: false,
+            grant: None,
+            tools: vec![],
+            commands,
+            paths,
+            hosts,
+        }
     }
 
     #[test]
@@ -290,6 +319,31 @@ mod tests {
                 assert_eq!(decided.rule.is_some(), expected != default, "it is named where it decides");
             }
         }
+    }
+
+    /// What was allowed for good allows what would be asked, and only what it names.
+    #[test]
+    fn r60_a_grant_allows_what_is_asked_and_nothing_that_is_denied() {
+        let call = CallId { run: crate::ids::RunId(uuid::Uuid::nil()), step: 1, index: 0 };
+        let granted = |commands: &[&str]| PolicyRule { grant: Some(call), ..rule(Policy::Allow, commands, &[], &[]) };
+        let git = argv("git push origin");
+        let of = |rules: &[PolicyRule], subject| decide(rules, "exec", subject, Policy::Ask).decision;
+        let push = || RuleSubject::Command(Some(&git));
+        let ask = rule(Policy::Ask, &["git *"], &[], &[]);
+        let project = PolicyRule { restricts: true, ..ask.clone() };
+        let deny = rule(Policy::Deny, &["git push *"], &[], &[]);
+        assert_eq!(of(&[granted(&["git push *"])], push()), Policy::Allow);
+        assert_eq!(of(&[ask, granted(&["git push *"])], push()), Policy::Allow);
+        assert_eq!(of(&[project, granted(&["git push *"])], push()), Policy::Allow);
+        assert_eq!(of(&[deny, granted(&["git push *"])], push()), Policy::Deny);
+        assert_eq!(of(&[granted(&["git pull *"])], push()), Policy::Ask);
+        assert_eq!(of(&[granted(&["git *"])], RuleSubject::Command(None)), Policy::Ask);
+        let whole = [granted(&[])];
+        for subject in [push(), RuleSubject::Command(None), RuleSubject::Path(&|_| true), RuleSubject::Host(Some("a"))]
+        {
+            assert_eq!(of(&whole, subject), Policy::Ask, "it names nothing");
+        }
+        assert_eq!(of(&whole, RuleSubject::Other), Policy::Allow, "calls of its tool have nothing to name");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::approval::Approvals;
 use crate::body::{BodyKind, Content};
 use crate::derived::{Derived, once};
 use crate::event::Usage;
@@ -31,7 +32,7 @@ pub enum ToolClass {
 pub enum Policy {
     /// Allow it.
     Allow,
-    /// Ask for approval; without an approver it is denied.
+    /// Ask for approval.
     #[default]
     Ask,
     /// Deny it.
@@ -331,6 +332,9 @@ pub struct Settings {
     /// The rules that somebody has written on what its calls may do.
     #[serde(default, skip_serializing_if = "is_none_of")]
     pub policy: Arc<[PolicyRule]>,
+    /// What happens to the questions of its calls.
+    #[serde(default, skip_serializing_if = "Approvals::are_default")]
+    pub approvals: Approvals,
     /// The policy for commands.
     pub exec: Policy,
     /// The policy for paths outside the workspace.

@@ -1,7 +1,7 @@
 //! Rows of the views, made from the state: what lists and a restart need without folding a branch.
 
 use crate::batch::{ApprovalRow, ReceiptRow, RunRow, SessionRow, SessionTotals, Views};
-use crate::event::{CallAsked, Event, ReceiptState, RunEnded};
+use crate::event::{AskAnswered, AskExpired, CallAsked, CallChecked, Event, ReceiptState, RunEnded};
 use crate::ids::{CallId, MessageId, Timestamp};
 use crate::settings::Settings;
 use crate::state::{Lifecycle, Process, Run, Session, Stage};
@@ -27,9 +27,11 @@ impl Touched {
             // What was steered into it is delivered with its first byte.
             Event::RequestOpened(_) => self.messages.extend(steered(session)),
             Event::RunEnded(e) => self.ended(session, settings, e, at),
-            Event::CallAsked(e) => self.asked(session, e, at),
-            Event::AskAnswered(e) => self.answered(session, e.call, e.allow),
-            Event::CallSettled(e) => self.settled(session, e.call),
+            Event::CallAsked(e) => self.asked((session, settings), e, at),
+            Event::CallChecked(e) => self.checked(session, e, at),
+            Event::AskAnswered(e) => self.answered(session, e, at),
+            Event::AskExpired(e) => self.expired(session, e, at),
+            Event::CallSettled(e) => self.settled(session, e.call, at),
             Event::Created(_)
             | Event::Forked(_)
             | Event::Opened(_)
@@ -41,7 +43,6 @@ impl Touched {
             | Event::TextRetracted(_)
             | Event::ImageMade(_)
             | Event::MessageSealed(_)
-            | Event::CallChecked(_)
             | Event::CallStarted(_)
             | Event::CallEnding(_)
             | Event::CallLost(_)
@@ -89,6 +90,8 @@ impl Touched {
             | Event::ProfilePreferred(_)
             | Event::ProfileCooldownLifted(_)
             | Event::AllowanceSet(_)
+            | Event::GrantGiven(_)
+            | Event::GrantRevoked(_)
             | Event::TextAdded(_)
             | Event::ReasoningAdded(_)
             | Event::CallPartAdded(_)
@@ -111,26 +114,39 @@ impl Touched {
     }
 
     /// An approval request is closed when its call is settled otherwise.
-    fn settled(&mut self, session: &Session, call: CallId) {
+    fn settled(&mut self, session: &Session, call: CallId, at: Timestamp) {
         let asks = |run: &Run| run.call(call).is_some_and(|call| call.stage == Stage::Asking);
         if session.run().is_some_and(asks) {
-            self.answered(session, call, false);
+            self.approvals.extend(approval_row(session, call).map(|row| row.closed(false, at)));
         }
     }
 
-    fn asked(&mut self, session: &Session, e: &CallAsked, at: Timestamp) {
-        let (call, question) = (e.call, e.question.clone());
-        self.approvals.push(ApprovalRow { call, session: session.account.id, question, asked_at: at, allowed: None });
+    fn asked(&mut self, (session, settings): (&Session, Option<&Settings>), e: &CallAsked, at: Timestamp) {
+        let expires_ms = settings.and_then(|settings| settings.approvals.expires_ms);
+        let (question, fingerprint) = (e.question.clone(), Some(e.fingerprint));
+        let row = approval_row(session, e.call);
+        let expires_at = expires_ms.map(|ms| at.plus(ms));
+        self.approvals.extend(row.map(|row| ApprovalRow { question, fingerprint, asked_at: at, expires_at, ..row }));
     }
 
-    fn answered(&mut self, session: &Session, call: CallId, allow: bool) {
-        self.approvals.push(ApprovalRow {
-            call,
-            session: session.account.id,
-            question: String::new(),
-            asked_at: Timestamp(0),
-            allowed: Some(allow),
-        });
+    /// A call that a grant allows counts as a use of that grant.
+    fn checked(&mut self, session: &Session, e: &CallChecked, at: Timestamp) {
+        let is_answered = session.run().and_then(|run| run.call(e.call)).is_some_and(|call| call.edited.is_some());
+        if e.grant.is_some() && !is_answered {
+            let row = approval_row(session, e.call).map(|row| row.closed(true, at));
+            self.approvals.extend(row.map(|row| ApprovalRow { grant: e.grant, asked_at: at, ..row }));
+        }
+    }
+
+    fn answered(&mut self, session: &Session, e: &AskAnswered, at: Timestamp) {
+        let row = approval_row(session, e.call).map(|row| row.closed(e.allow, at));
+        self.approvals.extend(row.map(|row| ApprovalRow { by: Some(e.by.clone()), ..row }));
+    }
+
+    fn expired(&mut self, session: &Session, e: &AskExpired, at: Timestamp) {
+        if !e.kept {
+            self.approvals.extend(approval_row(session, e.call).map(|row| row.closed(false, at)));
+        }
     }
 
     /// The rows of the current state. `recorded` is the last recorded row of the active run.
@@ -153,6 +169,15 @@ impl Touched {
         let receipts = self.messages.iter().filter_map(|id| receipt_row(session, *id)).collect();
         Views { session: Some(session_row(session)), runs, receipts, approvals: self.approvals }
     }
+}
+
+/// What is known of a call that asks for approval, or has asked.
+fn approval_row(session: &Session, call: CallId) -> Option<ApprovalRow> {
+    let call = session.run()?.call(call)?;
+    let (question, asked_at) = (call.question.clone().unwrap_or_default(), call.asked_at.unwrap_or(Timestamp(0)));
+    let row = ApprovalRow::open(call.id, session.account.id, question, asked_at);
+    let (tool, arguments) = (Some(call.tool.clone()), Some(call.arguments));
+    Some(ApprovalRow { tool, arguments, fingerprint: call.fingerprint, ..row })
 }
 
 fn steered(session: &Session) -> impl Iterator<Item = MessageId> {

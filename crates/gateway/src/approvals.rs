@@ -3,12 +3,13 @@
 //! receives the requests that are still open. The first answer counts, and the other clients are notified. The engine
 //! decides whether an answer is accepted.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use engine::{CallId, Event};
+use engine::tables::lifecycle::LifecycleKind;
+use engine::{CallId, Event, Record};
 use protocol::notice::{Answered, Asked, Notice};
-use runtime::{ApprovalRequest, Approver, Published};
+use runtime::Published;
 use tokio::sync::mpsc;
 
 use crate::connection::Caller;
@@ -25,8 +26,6 @@ pub(crate) struct Approvals {
 struct Open {
     approvers: BTreeMap<u64, Client>,
     requests: BTreeMap<CallId, OpenRequest>,
-    /// The sessions that this owner resumed, while their terminals may still be on the way from the owner before it.
-    awaited: BTreeSet<String>,
 }
 
 /// A client with a person who can answer.
@@ -43,7 +42,7 @@ struct Follow {
 }
 
 struct OpenRequest {
-    request: ApprovalRequest,
+    asked: Asked,
     /// Whether the lines before it were delivered.
     is_due: bool,
 }
@@ -51,11 +50,6 @@ struct OpenRequest {
 impl Client {
     fn new(caller: &Arc<Caller>) -> Self {
         Self { caller: Arc::downgrade(caller), follows: BTreeMap::new() }
-    }
-
-    /// Whether the requests of this session are for it.
-    fn wants(&self, key: &str) -> bool {
-        self.follows.is_empty() || self.follows.values().any(|follow| follow.has(key))
     }
 
     /// The client, if it has received the missed lines of this session.
@@ -115,25 +109,12 @@ impl Approvals {
     /// Sends a request: all lines that were recorded before it were delivered.
     pub(crate) fn deliver(&self, call: CallId) {
         let mut open = self.lock();
-        let Some(made) = open.requests.get_mut(&call) else { return };
+        let Some(made) = open.requests.get_mut(&call).filter(|made| !made.is_due) else { return };
         made.is_due = true;
-        let request = asked(&made.request);
+        let request = made.asked.clone();
         for caller in open.approvers.values().filter_map(|client| client.is_due(&request.session)) {
             caller.notify(&request);
         }
-    }
-
-    /// Keeps requests of these sessions open without a client, until [`Approvals::stop_awaiting`].
-    pub(crate) fn await_terminals(&self, keys: impl Iterator<Item = String>) {
-        self.lock().awaited.extend(keys);
-    }
-
-    /// From now on a request needs a client. Returns the open requests if there is none.
-    pub(crate) fn stop_awaiting(&self) -> Vec<ApprovalRequest> {
-        let mut open = self.lock();
-        open.awaited.clear();
-        let unanswerable = open.requests.values().filter(|made| !open.has_approver(&made.request.key));
-        unanswerable.map(|made| made.request.clone()).collect()
     }
 
     /// Removes a client that can no longer answer. Open requests stay open for the next client.
@@ -143,13 +124,33 @@ impl Approvals {
 
     /// The key of the session in which this call waits for approval.
     pub(crate) fn session_of(&self, call: CallId) -> Option<String> {
-        self.lock().requests.get(&call).map(|made| made.request.key.clone())
+        self.lock().requests.get(&call).map(|made| made.asked.session.clone())
     }
 
-    /// Closes the requests that a committed batch has resolved.
+    /// The requests that were open when this owner came, each with whether its run is paused.
+    pub(crate) fn found(&self, open: impl Iterator<Item = (Asked, bool)>) {
+        let made = |(asked, is_paused): (Asked, bool)| (asked.call, OpenRequest { asked, is_due: !is_paused });
+        self.lock().requests.extend(open.map(made));
+    }
+
+    /// The clients are asked about the calls of this session that they were not asked about yet. A paused run asks nobody: its
+    /// requests come when it is resumed.
+    fn make_due(&self, session: &str) {
+        for (call, _) in self.lock().requests.iter().filter(|(_, made)| !made.is_due && made.asked.session == session) {
+            // Nobody delivers it any more when the owner shuts down: the next one finds it.
+            let _ = self.made.send(*call);
+        }
+    }
+
+    /// Opens the requests that a committed batch has made, and closes those that it has resolved.
     pub(crate) fn observe(&self, published: &Published) {
         for record in &published.batch.records {
             match &record.event {
+                Event::CallAsked(e) => {
+                    let (session, question) = (published.key.to_string(), e.question.clone());
+                    let asked = Asked { session, call: e.call, fingerprint: e.fingerprint, question };
+                    self.lock().requests.insert(e.call, OpenRequest { asked, is_due: false });
+                }
                 Event::AskAnswered(e) => {
                     let by = Some(e.by.clone());
                     let answered = Answered { call: Some(e.call), allow: Some(e.allow), by, ..Answered::default() };
@@ -163,6 +164,10 @@ impl Approvals {
                 }
                 _ => {}
             }
+        }
+        let asks = |record: &Record| matches!(record.event, Event::CallAsked(_) | Event::Resumed(_));
+        if published.lifecycle != LifecycleKind::Suspended && published.batch.records.iter().any(asks) {
+            self.make_due(&published.key);
         }
     }
 
@@ -191,36 +196,8 @@ impl Open {
 
     /// Sends a client the open requests of these sessions.
     fn send_due(&self, caller: &Caller, wants: impl Fn(&str) -> bool) {
-        for made in self.requests.values().filter(|made| made.is_due && wants(&made.request.key)) {
-            caller.notify(&asked(&made.request));
+        for made in self.requests.values().filter(|made| made.is_due && wants(&made.asked.session)) {
+            caller.notify(&made.asked);
         }
-    }
-
-    /// Whether there is a client for the requests of this session.
-    fn has_approver(&self, key: &str) -> bool {
-        self.approvers.values().any(|client| client.caller.strong_count() > 0 && client.wants(key))
-    }
-}
-
-impl Approver for Approvals {
-    fn ask(&self, request: ApprovalRequest) -> bool {
-        let mut open = self.lock();
-        let may_be_answered = open.has_approver(&request.key) || open.awaited.contains(&request.key);
-        if may_be_answered {
-            let call = request.call;
-            open.requests.insert(call, OpenRequest { request, is_due: false });
-            // Nobody delivers it any more when the owner shuts down: the next one asks again.
-            let _ = self.made.send(call);
-        }
-        may_be_answered
-    }
-}
-
-fn asked(request: &ApprovalRequest) -> Asked {
-    Asked {
-        session: request.key.clone(),
-        call: request.call,
-        fingerprint: request.fingerprint,
-        question: request.text.clone(),
     }
 }

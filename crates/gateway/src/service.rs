@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use engine::tables::lifecycle::LifecycleKind;
 use engine::{ReceiptState, RunId, SessionRow, Timestamp};
 use journal::{Collected, Journal, Read, SearchIndex};
 use protocol::deprecated::Deprecated;
 use protocol::limits::ALL_BUFFERED_BYTES;
 use protocol::method::OwnerKind;
+use protocol::notice::Asked;
 use runtime::{IdlePolicy, Options, Resolver, Runtime};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -28,9 +30,6 @@ use crate::methods;
 const FILL_PAGES: usize = 4;
 /// Bytes that are buffered between a command and the service in its own process.
 const PIPE_BYTES: usize = 64 << 10;
-
-/// How long an owner that resumed sessions waits for terminals: they look for it all the time.
-const TERMINALS: Duration = Duration::from_secs(5);
 
 /// How long an owner keeps its home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,11 +130,12 @@ impl Service {
                 tools: tools::ToolSet::default(),
                 events: Some(events),
                 waits: Some(waits),
-                approver: Some(Box::new(Arc::clone(&approvals))),
                 idle: options.idle,
                 holds_runs: options.holds_runs,
             },
         );
+        // A journal that cannot be read reports it when a session is opened.
+        approvals.found(open_requests(&**runtime.journal()).unwrap_or_default().into_iter());
         let lines = Lines::new(Arc::<dyn Journal>::clone(runtime.journal()));
         let waiting = (waiting, runtime.disk_full_waits());
         tokio::spawn(Arc::clone(&hub).run((published, ending), waiting, lines, (Arc::clone(&approvals), requests)));
@@ -207,12 +207,9 @@ impl Service {
     }
 
     /// Resumes all unfinished sessions. Returns their keys, and the sessions that cannot be read with their errors.
-    /// For a few seconds, calls that need approval wait for the terminals that were connected to the owner before this one.
     pub async fn resume(self: &Arc<Self>) -> Result<RecoveredSessions, Error> {
         let mut taken = RecoveredSessions::default();
         let rows = unfinished(&**self.runtime.journal())?;
-        self.approvals.await_terminals(rows.iter().map(|row| row.key.clone()));
-        tokio::spawn(stop_awaiting(Arc::downgrade(self)));
         // What they change is recorded when they end, so somebody has to wait for that.
         let home = Arc::clone(&self.home);
         let held = methods::reading(self, move |journal| Ok(unrecorded(&home, journal)?)).await?;
@@ -366,15 +363,18 @@ impl Service {
     }
 }
 
-/// Denies what still needs approval when no terminal has come.
-async fn stop_awaiting(service: Weak<Service>) {
-    tokio::time::sleep(TERMINALS).await;
-    let Some(service) = service.upgrade() else { return };
-    for request in service.approvals.stop_awaiting() {
-        let Ok(Some(row)) = service.runtime.journal().session(&request.key) else { continue };
-        // An error means that the call no longer waits, or that this owner shuts down: the next one asks again.
-        let _ = service.runtime.open(&row.key, &row.agent, vec![request.denial()]).await;
+/// The approval requests that an earlier owner left open, each with whether its run is paused.
+fn open_requests(read: &dyn Read) -> Result<Vec<(Asked, bool)>, views::Error> {
+    let mut requests = vec![];
+    for row in views::approvals::open(read, None)? {
+        // One that cannot be read must not hide the others.
+        let session = read.session_of_run(row.call.run).unwrap_or_default();
+        let Some((session, fingerprint)) = session.zip(row.fingerprint) else { continue };
+        let is_paused = session.lifecycle == LifecycleKind::Suspended;
+        let asked = Asked { session: session.key, call: row.call, fingerprint, question: row.question };
+        requests.push((asked, is_paused));
     }
+    Ok(requests)
 }
 
 /// Unfinished sessions in the order in which their runs were accepted, so that the runs queue for lanes in the same

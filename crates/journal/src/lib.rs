@@ -277,6 +277,9 @@ pub trait Read: Send + Sync {
 
     /// Open approval requests of a session, or of all sessions.
     fn approvals(&self, session: Option<SessionId>) -> Result<Vec<ApprovalRow>, Error>;
+
+    /// Approval requests that are closed, and calls that a grant has allowed.
+    fn closed_approvals(&self) -> Result<Vec<ApprovalRow>, Error>;
 }
 
 /// A journal that this process owns.

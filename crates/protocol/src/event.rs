@@ -335,6 +335,23 @@ pub enum ToolLine {
         allow: bool,
         /// Who or what answered.
         by: String,
+        /// Why it may not run.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// The arguments that it runs with instead of its own, shortened.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        edited: Option<String>,
+        /// Whether all such calls may run from now on.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        always: bool,
+    },
+    /// Nobody answered the approval request in time.
+    Expired {
+        /// The id of the call.
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
+        call: CallId,
+        /// Whether it stays open; else the call is denied.
+        kept: bool,
     },
     /// The process that ran the call is gone; the owner looks up its outcome.
     Lost {

@@ -1,6 +1,7 @@
 //! The table of methods with their parameters and results. The gateway implements them.
 
 mod acting;
+mod approvals;
 mod files;
 mod history;
 mod holding;
@@ -10,6 +11,7 @@ mod reading;
 mod spending;
 
 pub use acting::*;
+pub use approvals::*;
 pub use files::*;
 pub use history::*;
 pub use holding::*;
@@ -187,6 +189,14 @@ methods! {
     BudgetSet "budget.set": BudgetSetParams => BudgetStory;
     /// Shows the usage of the runs of the home by model, session or day.
     UsageGet "usage": UsageParams => UsageStory;
+    /// Lists the calls that wait for approval, or those that have waited.
+    ApprovalsList "approvals.list": ApprovalsListParams => ApprovalsListed;
+    /// Shows one approval request, with the patterns that an approval of all such calls would remember.
+    ApprovalsShow "approvals.show": ApprovalParams => ApprovalShown;
+    /// Lists what was allowed once and for all, with how much each grant has allowed so far.
+    ApprovalsGrants "approvals.grants": NoParams => GrantsListed;
+    /// Revokes a grant: such calls need approval again.
+    ApprovalsRevoke "approvals.revoke": RevokeParams => GrantShown;
     /// Answers an approval request.
     ApprovalsResolve "approvals.resolve": AnswerParams => NoResult;
     /// Sends events from a cursor on.

@@ -4,9 +4,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use engine::policy::PolicyRule;
 use engine::{
-    Allowance, Batch, BranchId, Candidate, CooldownSet, Decide as _, Do, Event, Hash, Ledger, LedgerAnswer,
-    LedgerInput, LedgerUpdate, Pump, RunId, Seq, SharedScope, Thinking, ThinkingLowered, Timestamp,
+    Allowance, ApprovalGrant, Batch, BranchId, Candidate, CooldownSet, Decide as _, Do, Event, Hash, Ledger,
+    LedgerAnswer, LedgerInput, LedgerUpdate, Pump, RunId, Seq, SessionId, SharedScope, Thinking, ThinkingLowered,
+    Timestamp,
 };
 use journal::{Append, Read, StoredLineage};
 use tokio::sync::{oneshot, watch};
@@ -146,6 +148,16 @@ impl HomeLedger {
     /// Whether a limit that sessions share was set.
     pub(crate) fn is_limited(&self) -> bool {
         self.lock().recorded.is_limited()
+    }
+
+    /// The grants, in order.
+    pub(crate) fn grants(&self) -> Vec<ApprovalGrant> {
+        self.lock().recorded.grants().cloned().collect()
+    }
+
+    /// The rules of the grants for the calls of this session.
+    pub(crate) fn granted(&self, session: SessionId, agent: &str) -> Vec<PolicyRule> {
+        self.lock().recorded.grants_for(session, agent).map(|grant| grant.rule.clone()).collect()
     }
 
     /// Whether a response is worth a record ([`Ledger::is_update`]).

@@ -83,6 +83,7 @@ fn unknown_outcome(effect: EffectId) -> Option<Report> {
             evidence: None,
             reason: Some(UNKNOWN_OUTCOME.to_owned()),
             timeout_ms: None,
+            grant: None,
         }),
         EffectKind::FindCall => Some(Report::CallFound { effect, found: Found::Unknown, ended: None }),
         EffectKind::RunCall | EffectKind::EndCall => {

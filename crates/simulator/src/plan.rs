@@ -310,6 +310,7 @@ fn settings(workload: &Workload, seed: Seed) -> Settings {
         candidates: candidates.collect(),
         limits: workload.limits,
         resume: seed.resume,
+        approvals: engine::Approvals::default(),
         exec: Policy::Ask,
         outside: Policy::Deny,
         // The script's conversations are short, so only little of them is kept.

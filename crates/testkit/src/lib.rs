@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use engine::{
-    BodyKind, Candidate, Command, Content, Failure, LaneBounds, MessageId, Overrides, QueueMode, QueueSettings,
-    Settings, ToolSpec,
+    Approvals, BodyKind, Candidate, Command, Content, Failure, LaneBounds, MessageId, Overrides, QueueMode,
+    QueueSettings, Settings, ToolSpec, Unattended,
 };
 use models::{Endpoint, ModelSet, Offline};
 use runtime::{IdlePolicy, ModelPreferences, Options, Published, Resolver};
@@ -63,7 +63,10 @@ impl OfflineResolver {
 impl Resolver for OfflineResolver {
     fn settings(&self, agent: &str, _: ModelPreferences<'_>, _: &Overrides) -> Result<Settings, Failure> {
         let (workspace, tools) = (self.workspace.clone(), self.tools.clone());
-        Ok(Settings { agent: agent.into(), workspace, tools, candidates: vec![candidate()], ..Settings::default() })
+        // Nobody is there to be asked.
+        let approvals = Approvals { unattended: Unattended::Deny, ..Approvals::default() };
+        let candidates = vec![candidate()];
+        Ok(Settings { agent: agent.into(), workspace, tools, approvals, candidates, ..Settings::default() })
     }
 
     fn endpoint(&self, _: &Candidate) -> Result<Endpoint, Failure> {
@@ -88,7 +91,6 @@ pub fn options(resolver: impl Resolver + 'static, pace: Duration) -> (Options, m
         tools: tools::ToolSet::default(),
         events: Some(events_in),
         waits: None,
-        approver: None,
         idle: IdlePolicy::default(),
         holds_runs: false,
     };

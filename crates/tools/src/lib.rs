@@ -90,13 +90,13 @@ pub use orphan::{Orphans, UnrecordedCall, forget_calls, orphans, running_calls, 
 pub use output::Outputs;
 pub use paths::{ResolvedPath, THIS_PROGRAM, real_folder};
 pub use policy::{Checked, asks_about_executed_files};
-pub use policy_explained::{ExplainedAct, defaults, explain};
+pub use policy_explained::{ExplainedAct, allows, defaults, denies, explain, suggest};
 pub use policy_rules::{CallRules, is_glob};
 pub use process::{HeldProcess, command_of};
 pub use protection::{adopt_what_commands_leave, end_below, hide_from_commands, inherit_orphans};
 pub use schema_validator::{SchemaValidator, Violation};
 pub use size::size;
 pub use structured::{SCHEMA_CHECK, SchemaChecker, StructuredError, parse_schema, schema_check_main};
-pub use supervise::{ProcessOrigin, is_in_call, supervise_main};
+pub use supervise::{ProcessOrigin, is_here_in_call_of, is_in_call, supervise_main};
 pub use tool::{Act, CallSite, OnOutput, ParsedCall, Tool, ToolCall, ToolFuture, done};
 pub use tool_set::{ToolSet, changes_files, read_only_specs, specs, specs_within, tool_named, tools_of};

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use engine::policy::{PolicyRule, RuleDecision, RuleSubject, decide};
-use engine::{Hash, Policy, Settings, ToolClass, ToolSpec};
+use engine::{CallId, Hash, Policy, Settings, ToolClass, ToolSpec};
 
 use crate::call::{CallRequest, Context};
 use crate::cancel::Cancel;
@@ -32,6 +32,8 @@ pub struct Checked {
     pub reason: Option<String>,
     /// The limit that the call asks for itself, milliseconds.
     pub timeout_ms: Option<u64>,
+    /// The grant without which it would be asked about.
+    pub grant: Option<CallId>,
 }
 
 /// The result of a check that failed itself.
@@ -49,29 +51,31 @@ pub(crate) fn check_here(
 ) -> (Checked, Option<ParsedCall>) {
     let fingerprint = fingerprint(&request.tool, &request.arguments, &context.workspace);
     match judge(settings, context, request, cancel) {
-        Ok((Verdict { decision, evidence, reason }, call)) => {
+        Ok((Verdict { decision, evidence, reason, grant }, call)) => {
             let reason = reason.map(|reason| context.secrets.mask(&reason));
             let timeout_ms = call.timeout_ms();
-            (Checked { decision, fingerprint, evidence: evidence.to_text(), reason, timeout_ms }, Some(call))
+            let grant = grant.filter(|_| decision == Policy::Allow);
+            (Checked { decision, fingerprint, evidence: evidence.to_text(), reason, timeout_ms, grant }, Some(call))
         }
         Err(error) => (denied(fingerprint, tool_result::message(&context.secrets, &error)), None),
     }
 }
 
 fn denied(fingerprint: Hash, reason: String) -> Checked {
-    Checked { decision: Policy::Deny, fingerprint, evidence: None, reason: Some(reason), timeout_ms: None }
+    Checked { decision: Policy::Deny, fingerprint, evidence: None, reason: Some(reason), timeout_ms: None, grant: None }
 }
 
 struct Verdict {
     decision: Policy,
     evidence: Evidence,
     reason: Option<String>,
+    grant: Option<CallId>,
 }
 
 impl Verdict {
     /// What may be done without a question.
     fn allowed() -> Self {
-        Self { decision: Policy::Allow, evidence: Evidence::default(), reason: None }
+        Self { decision: Policy::Allow, evidence: Evidence::default(), reason: None, grant: None }
     }
 
     /// Of two verdicts on one call, the stricter decides. What is asked of both is asked at once.
@@ -87,6 +91,7 @@ impl Verdict {
             }
         }
         self.evidence.outside.extend(other.evidence.outside);
+        self.grant = self.grant.or(other.grant);
         self
     }
 }
@@ -155,7 +160,7 @@ fn by_class(settings: &Settings, spec: &ToolSpec, question: String) -> Verdict {
         Policy::Ask => Some(question),
         Policy::Deny => Some(format!("may not {question}: {}", denied_by(rule))),
     };
-    Verdict { decision, evidence: Evidence::default(), reason }
+    Verdict { decision, evidence: Evidence::default(), reason, grant: rule.and_then(|rule| rule.grant) }
 }
 
 /// What the model receives of a rule that denies.
@@ -187,7 +192,7 @@ fn by_path(settings: &Settings, act: &str, path: &ResolvedPath) -> Verdict {
     };
     // The call can access this path and no other outside the workspace, even if a link on it changes.
     let outside = if path.inside || decision == Policy::Deny { vec![] } else { vec![path.real.clone()] };
-    Verdict { decision, evidence: Evidence { outside, ..Evidence::default() }, reason }
+    Verdict { decision, evidence: Evidence { outside, ..Evidence::default() }, reason, grant: None }
 }
 
 /// Judges several paths: by the rules that match, and all others like the first that is outside the workspace; the reason and the
@@ -218,7 +223,8 @@ fn by_rule_on_path(decision: Policy, rule: Option<&PolicyRule>, act: &str, path:
     };
     let is_listed = !path.inside && decision != Policy::Deny || decision == Policy::Ask;
     let outside = if is_listed { vec![path.real.clone()] } else { vec![] };
-    Verdict { decision, evidence: Evidence { outside, ..Evidence::default() }, reason }
+    let grant = rule.and_then(|rule| rule.grant);
+    Verdict { decision, evidence: Evidence { outside, ..Evidence::default() }, reason, grant }
 }
 
 fn by_default(settings: &Settings, act: &str, paths: &[&ResolvedPath]) -> Verdict {
@@ -264,7 +270,7 @@ fn by_change(settings: &Settings, (tool, act): (&str, &str), paths: &[ResolvedPa
                 "may not {act} {shown}: other programs run or load it, and the configuration denies that (policy in \
                  [tools.executed_files]). Ask the user to do it"
             );
-            return Verdict { decision: Policy::Deny, evidence: Evidence::default(), reason: Some(reason) };
+            return Verdict { decision: Policy::Deny, reason: Some(reason), ..Verdict::allowed() };
         }
     }
     let inside = executed.iter().filter(|path| path.inside).map(|path| path.real.clone());
@@ -293,7 +299,7 @@ fn by_command(settings: &Settings, tool: &str, line: &str, to: Option<&str>) -> 
                 .to_owned(),
         ),
     };
-    Verdict { decision, evidence: Evidence::default(), reason }
+    Verdict { decision, evidence: Evidence::default(), reason, grant: rule.and_then(|rule| rule.grant) }
 }
 
 fn by_address(settings: &Settings, tool: &str, url: &str) -> Verdict {
@@ -306,7 +312,7 @@ fn by_address(settings: &Settings, tool: &str, url: &str) -> Verdict {
             Some("fetching from the web is denied by the configuration (policy in [tools.web_fetch])".to_owned())
         }
     };
-    Verdict { decision, evidence: Evidence::default(), reason }
+    Verdict { decision, evidence: Evidence::default(), reason, grant: rule.and_then(|rule| rule.grant) }
 }
 
 /// A piece of a call in a question, bounded and without control characters.

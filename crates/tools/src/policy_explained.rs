@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use engine::policy::{Argv, RuleDecision, RuleSubject, decide};
-use engine::{Policy, Settings, ToolClass};
+use engine::policy::{Argv, PolicyRule, RuleDecision, RuleSubject, decide};
+use engine::{CallId, Derived, Policy, Settings, ToolClass};
+use reqwest::Url;
 
 use crate::call::Context;
 use crate::changes::{FileStore, StoreLimits};
@@ -76,6 +77,166 @@ pub fn explain(settings: &Settings, tool: &str, arguments: &[u8]) -> Result<Vec<
     Ok(explained)
 }
 
+/// Why there is no call of this tool with these arguments, or what denies it. It may block.
+///
+/// # Errors
+/// Returns why the arguments do not fit the tool.
+pub fn denies(settings: &Settings, tool: &str, arguments: &[u8]) -> Result<Option<ExplainedAct>, ToolError> {
+    context_of(settings).tools.parse(tool, arguments)?;
+    // What is about a running command is not known here.
+    let acts = explain(settings, tool, arguments).unwrap_or_default();
+    Ok(acts.into_iter().find(|act| act.decision == Policy::Deny))
+}
+
+/// The rule that would allow a call like this one: with these patterns of commands, files or hosts, or, if there are none, with
+/// those that are offered to whoever is asked: the command, file or host of each act that is asked about. None if no rule could
+/// allow it. It may block.
+pub fn suggest(
+    settings: &Settings,
+    call: CallId,
+    (tool, arguments): (&str, &[u8]),
+    patterns: &[String],
+) -> Option<PolicyRule> {
+    let context = context_of(settings);
+    let spec = settings.tool(tool)?;
+    let workspace = Workspace::open(&context.workspace, &context.protected).ok()?;
+    let acts = context.tools.parse(tool, arguments).ok()?;
+    let acts = acts.acts(&CallSite { context: &context, workspace: &workspace }).ok()?;
+    let (is_given, mut offered) = (!patterns.is_empty(), Offered::default());
+    let (mut commands, mut paths, mut hosts) = (false, false, false);
+    for act in acts {
+        match act {
+            Act::Read { verb, path } | Act::Write { verb, path } => {
+                if on_path(settings, tool, verb, &path).decision == Policy::Ask {
+                    offered.paths.push(exact(&path));
+                    paths = true;
+                }
+            }
+            Act::Run { line, to } => {
+                let known = if to.is_none() { simple_commands(&line)? } else { return None };
+                let known = Some(known).filter(|known| !known.is_empty())?;
+                commands = true;
+                if !is_given {
+                    offered.commands.extend(known.iter().map(pattern).collect::<Option<Vec<_>>>()?);
+                }
+            }
+            Act::Fetch(url) => {
+                hosts = true;
+                if !is_given {
+                    let url = Url::parse(&url).ok()?;
+                    offered.hosts.push(url.host_str().filter(|host| !host.contains('*'))?.to_owned());
+                }
+            }
+            Act::Other { .. } if spec.class != ToolClass::ReadOnly && !is_given => {}
+            Act::Other { .. } => return None,
+        }
+    }
+    if is_given {
+        offered = match (commands, paths, hosts) {
+            (true, false, false) => Offered { commands: patterns.to_vec(), ..Offered::default() },
+            (false, true, false) => Offered { paths: patterns.to_vec(), ..Offered::default() },
+            (false, false, true) => Offered { hosts: patterns.to_vec(), ..Offered::default() },
+            _ => return None,
+        };
+    }
+    let Offered { mut commands, mut paths, hosts } = offered;
+    commands.dedup();
+    paths.dedup();
+    let (origin, tools) = (String::new(), vec![tool.to_owned()]);
+    let rule = PolicyRule {
+        decision: Policy::Allow,
+        origin,
+        restricts: false,
+        grant: Some(call),
+        tools,
+        commands,
+        paths,
+        hosts,
+    };
+    allows(settings, &rule, tool, arguments).then_some(rule)
+}
+
+#[derive(Default)]
+struct Offered {
+    commands: Vec<String>,
+    paths: Vec<String>,
+    hosts: Vec<String>,
+}
+
+/// Whether a call is allowed with this grant beside those of its run. It may block.
+pub fn allows(settings: &Settings, rule: &PolicyRule, tool: &str, arguments: &[u8]) -> bool {
+    let policy = settings.policy.iter().cloned().chain([rule.clone()]).collect();
+    let settings = Settings { policy, derived: Derived::default(), ..settings.clone() };
+    let is_allowed = |acts: Vec<ExplainedAct>| acts.iter().all(|act| act.decision == Policy::Allow);
+    explain(&settings, tool, arguments).is_ok_and(is_allowed)
+}
+
+/// The glob of this file alone.
+fn exact(path: &ResolvedPath) -> String {
+    let special = |c: char| "*?[]{}!\\".contains(c);
+    let text = path.real.to_string_lossy();
+    text.chars().flat_map(|c| special(c).then_some('\\').into_iter().chain([c])).collect()
+}
+
+/// The pattern of commands that is offered for this one: itself, or all with its first words, if a subcommand or a word that a
+/// pattern cannot name follows. None if nobody knows its words.
+fn pattern(command: &Argv) -> Option<String> {
+    let words: Vec<&str> = command.iter().map(Option::as_deref).collect::<Option<_>>()?;
+    let plain = |word: &&str| !word.is_empty() && !word.contains(|c: char| c.is_whitespace() || c == '*');
+    let [program, subcommand, ..] = words[..] else {
+        return words.first().filter(|w| plain(w)).map(ToString::to_string);
+    };
+    let is_name = |word: &str| word.starts_with(|c: char| c.is_ascii_alphabetic()) && word.chars().all(is_of_name);
+    if WITH_SUBCOMMANDS.contains(&program) && is_name(subcommand) && !RUNS_OTHERS.contains(&subcommand) {
+        return Some(format!("{program} {subcommand} *"));
+    }
+    words.iter().all(plain).then(|| words.join(" "))
+}
+
+fn is_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '-'
+}
+
+/// Subcommands whose further arguments are programs: all of them would be allowed.
+const RUNS_OTHERS: &[&str] = &["dlx", "eval", "exec", "foreach", "run", "sh", "shell", "x"];
+
+/// Programs whose first argument says what they do.
+const WITH_SUBCOMMANDS: &[&str] = &[
+    "apt",
+    "brew",
+    "bun",
+    "bundle",
+    "cargo",
+    "composer",
+    "conda",
+    "deno",
+    "docker",
+    "dotnet",
+    "gem",
+    "gh",
+    "git",
+    "go",
+    "helm",
+    "jj",
+    "just",
+    "kubectl",
+    "make",
+    "mix",
+    "npm",
+    "pip",
+    "pip3",
+    "pnpm",
+    "podman",
+    "poetry",
+    "rustup",
+    "swift",
+    "systemctl",
+    "terraform",
+    "uv",
+    "yarn",
+    "zig",
+];
+
 /// What is decided where no rule matches.
 pub fn defaults(settings: &Settings) -> Vec<ExplainedAct> {
     let rows = [
@@ -126,4 +287,37 @@ fn context_of(settings: &Settings) -> Context {
 
 fn shown(command: &Argv) -> String {
     command.iter().map(|word| word.as_deref().unwrap_or("…")).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// R60: what is offered is what was asked about, never more than its first two words, and nothing that runs others.
+    #[test]
+    fn r60_the_pattern_that_is_offered_is_that_of_the_command() {
+        let of = |line: &str| {
+            let commands = simple_commands(line).filter(|commands| !commands.is_empty())?;
+            commands.iter().map(pattern).collect::<Option<Vec<_>>>().map(|patterns| patterns.join(", "))
+        };
+        for (line, offered) in [
+            ("git log -3", Some("git log *")),
+            ("git log -3 | head -5", Some("git log *, head -5")),
+            ("cargo test --all", Some("cargo test *")),
+            ("rm -rf build", Some("rm -rf build")),
+            ("make", Some("make")),
+            ("git -c alias.x=!sh x", Some("git -c alias.x=!sh x")),
+            ("docker run --rm alpine sh", Some("docker run --rm alpine sh")),
+            ("npm exec thing", Some("npm exec thing")),
+            ("git ''", None),
+            ("echo 'a b'", None),
+            ("ls *.rs", None),
+            ("# list files", None),
+            ("", None),
+            ("> /dev/null", None),
+            ("git '*'", None),
+        ] {
+            assert_eq!(of(line).as_deref(), offered, "{line}");
+        }
+    }
 }

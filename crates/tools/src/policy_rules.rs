@@ -110,9 +110,11 @@ pub(crate) fn by_commands<'a>(
     let Some(commands) = line.and_then(simple_commands).filter(|commands| !commands.is_empty()) else {
         return (of(None), CommandLine::Unreadable);
     };
-    let strictest = |first: RuleDecision<'a>, next: RuleDecision<'a>| {
-        if strictness(next.decision) > strictness(first.decision) { next } else { first }
-    };
+    // Of commands that are allowed, one that a grant allows is named: it counts as a use of that grant.
+    let granted = |of: &RuleDecision<'a>| of.rule.is_some_and(|rule| rule.grant.is_some());
+    let rank = |of: &RuleDecision<'a>| (strictness(of.decision), granted(of));
+    let strictest =
+        |first: RuleDecision<'a>, next: RuleDecision<'a>| if rank(&next) > rank(&first) { next } else { first };
     let decision = commands.iter().map(|command| of(Some(command))).reduce(strictest);
     (decision.unwrap_or_else(|| of(None)), CommandLine::Read)
 }
@@ -142,7 +144,7 @@ mod tests {
     fn rule(decision: Policy, commands: &[&str]) -> PolicyRule {
         let commands = commands.iter().map(|text| (*text).to_owned()).collect();
         let (origin, restricts) = ("here".to_owned(), false);
-        PolicyRule { decision, origin, restricts, tools: vec![], commands, paths: vec![], hosts: vec![] }
+        PolicyRule { decision, origin, restricts, grant: None, tools: vec![], commands, paths: vec![], hosts: vec![] }
     }
 
     /// R24: every simple command of a line must be allowed by itself.

@@ -3,14 +3,14 @@
 use engine::tables::limits::RECOVERIES_MS;
 use engine::tables::timers::Timer;
 use engine::timers::armed;
-use engine::{Lifecycle, Phase, ReceiptState, Run, Session, Settings, Timestamp, WaitFor};
+use engine::{Lifecycle, Phase, ReceiptState, Run, Session, Settings, Stage, Timestamp, WaitFor};
 use protocol::show::{Explained, Way};
 
 use super::fold::fold;
 use super::lookup::FoundRun;
 use super::sentence::name;
 use super::waiting::{Owned, waits_for};
-use super::{Source, budget, owner};
+use super::{Source, approvals, budget, owner};
 use crate::error::Error;
 
 /// Explains a run that was found. `until` is absent without an owner, because only an owner keeps time.
@@ -58,10 +58,11 @@ fn under_way(
         None => None,
     };
     // Times are kept only by an owner.
-    let limits = settings.map(|settings| settings.limits).filter(|_| owned == Owned::Yes);
+    let settings = settings.filter(|_| owned == Owned::Yes);
     // The run does not wait for its title.
     let is_of_run = |(_, timer): &(Timestamp, Timer)| *timer != Timer::Title;
-    let next = limits.and_then(|limits| armed(session, &limits, None).into_iter().filter(is_of_run).min());
+    let times = |settings: Settings| armed(session, (&settings.limits, &settings.approvals), None);
+    let next = settings.and_then(|settings| times(settings).into_iter().filter(is_of_run).min());
     let requests = source.read.approvals(Some(session.account.id))?;
     let limit = budget::awaited(source.read, &budget::SharedPool::default(), session)?;
     let waits = match source.lane_wait(run.id) {
@@ -87,6 +88,10 @@ fn consequence(session: &Session, run: &Run, timer: Timer) -> String {
         Timer::CallLimit(call) => {
             let tool = run.call(call).map_or("the call", |call| call.tool.as_str());
             format!("`{tool}` is ended")
+        }
+        Timer::ApprovalExpired(call) => {
+            let tool = run.call(call).map_or("the call", |call| call.tool.as_str());
+            format!("nobody has answered whether `{tool}` may run (approvals.on_expiry)")
         }
         Timer::Compaction => "the compaction is abandoned and the history stays as it is".to_owned(),
         Timer::Title => "the conversation stays without a title".to_owned(),
@@ -124,16 +129,30 @@ fn ways(session: &Session, run: &Run, owned: Owned) -> Vec<Way> {
         (Lifecycle::Recovering { .. }, Owned::Yes) => vec![watch, abort],
         (_, Owned::No) => {
             let resume = way("resume it", format!("limulus resume {key}"));
-            raise.into_iter().chain([resume, abort]).collect()
+            answers(run).into_iter().chain(raise).chain([resume, abort]).collect()
         }
         (_, Owned::Yes) if run.ending.is_some() => vec![watch],
         (_, Owned::Yes) => {
-            let needs_approval = matches!(run.phase, Phase::Awaiting { on: WaitFor::Approval, .. });
-            let answer = needs_approval.then(|| way("answer it", format!("limulus runs watch {id}")));
             let steer = way("steer it", format!("limulus runs steer {id} TEXT"));
             let pause = way("pause it", format!("limulus runs pause {id}"));
-            answer.into_iter().chain(raise).chain([steer, pause, abort]).collect()
+            answers(run).into_iter().chain(raise).chain([steer, pause, abort]).collect()
         }
+    }
+}
+
+/// How its approval requests are answered.
+fn answers(run: &Run) -> Vec<Way> {
+    let asking: Vec<_> = run.step.calls.iter().filter(|call| call.stage == Stage::Asking).collect();
+    match asking[..] {
+        [] => vec![],
+        [call] => {
+            let id = approvals::id(call.id);
+            vec![
+                way("approve it", format!("limulus approvals approve {id}")),
+                way("deny it", format!("limulus approvals deny {id}")),
+            ]
+        }
+        [..] => vec![way("see what it asks", "limulus approvals list".to_owned())],
     }
 }
 

@@ -2,6 +2,7 @@
 //! writes to a journal or decides about a run (state comes from the engine's own fold), and nothing lays a shape out
 //! for people.
 
+pub mod approvals;
 pub mod audit;
 mod background;
 pub mod beside;

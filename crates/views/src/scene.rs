@@ -149,7 +149,15 @@ impl Scene {
     fn checked(&mut self, decision: Policy, reason: Option<String>) {
         let effect = self.effect(EffectKind::CheckCall);
         let fingerprint = Hash::of(b"call");
-        self.offer(Report::CallChecked { effect, decision, fingerprint, evidence: None, reason, timeout_ms: None });
+        self.offer(Report::CallChecked {
+            effect,
+            decision,
+            fingerprint,
+            evidence: None,
+            reason,
+            timeout_ms: None,
+            grant: None,
+        });
     }
 
     /// Completes the running call.
@@ -219,6 +227,7 @@ fn settings(resume: ResumeMode) -> Settings {
         }],
         limits: Limits::default(),
         resume,
+        approvals: engine::Approvals::default(),
         exec: Policy::Ask,
         outside: Policy::Ask,
         budget: engine::Budget::default(),

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use engine::tables::limits::RECOVERIES_MS;
 use engine::{
-    Body, CallId, CallOutcome, Candidate, CompactionStep, Event, Failure, FailureClass, FilesChanged, Found, Item,
-    LifecycleChanged, MessageSealed, Next, Opened, ProcessCause, Session, Timestamp, ToolClass, WaitFor,
+    AskAnswered, Body, CallId, CallOutcome, Candidate, CompactionStep, Event, Failure, FailureClass, FilesChanged,
+    Found, Item, LifecycleChanged, MessageSealed, Next, Opened, ProcessCause, Session, Timestamp, ToolClass, WaitFor,
 };
 use serde::Serialize;
 
-use super::Texts;
 use super::fold::{Left, Transition};
 use super::vocabulary::{count, excerpt, tokens};
+use super::{Texts, approvals};
 use crate::error::Error;
 
 const EXCERPT_CHARS: usize = 60;
@@ -66,6 +66,7 @@ impl<'a> Narrator<'a> {
             Event::CallChecked(_)
             | Event::CallAsked(_)
             | Event::AskAnswered(_)
+            | Event::AskExpired(_)
             | Event::CallStarted(_)
             | Event::CallEnding(_)
             | Event::CallLost(_)
@@ -135,15 +136,20 @@ impl<'a> Narrator<'a> {
         Ok(Some(match event {
             Event::CallChecked(e) => {
                 let why = e.reason.as_deref().map(|why| format!(": {}", excerpt(why, 2 * EXCERPT_CHARS)));
-                format!("{} {}{}", self.label(e.call), name(&e.decision), why.unwrap_or_default())
+                let label = self.label(e.call);
+                match e.grant {
+                    Some(grant) => format!("{label} allowed by the grant {}", approvals::id(grant)),
+                    None => format!("{label} {}{}", name(&e.decision), why.unwrap_or_default()),
+                }
             }
             Event::CallAsked(e) => {
                 format!("{} asks to {}", self.label(e.call), excerpt(&e.question, 2 * EXCERPT_CHARS))
             }
-            Event::AskAnswered(e) => {
-                let answer = if e.allow { "allowed" } else { "not allowed" };
-                format!("{} {answer} by {}", self.label(e.call), excerpt(&e.by, EXCERPT_CHARS))
+            Event::AskAnswered(e) => answered(&self.label(e.call), e),
+            Event::AskExpired(e) if e.kept => {
+                format!("{}: nobody answered in time, and it still waits", self.label(e.call))
             }
+            Event::AskExpired(e) => format!("{}: nobody answered in time, so it is not allowed", self.label(e.call)),
             Event::CallStarted(e) => {
                 let class = match e.class {
                     ToolClass::ReadOnly => "read-only",
@@ -333,5 +339,23 @@ pub fn name<T: Serialize>(variant: &T) -> String {
     match serde_json::to_value(variant) {
         Ok(serde_json::Value::String(name)) => name,
         _ => String::new(),
+    }
+}
+
+/// The answer to the question of a call.
+fn answered(label: &str, e: &AskAnswered) -> String {
+    let by = excerpt(&e.by, EXCERPT_CHARS);
+    match (e.allow, &e.edited, e.grant, &e.reason) {
+        (true, Some(edited), ..) => {
+            format!("{label} allowed with other arguments by {by}: {}", excerpt(&edited.shown, 2 * EXCERPT_CHARS))
+        }
+        (true, None, Some(grant), _) => {
+            format!("{label} allowed by {by}, and all such calls by the grant {}", approvals::id(grant))
+        }
+        (true, None, None, _) => format!("{label} allowed by {by}"),
+        (false, _, _, Some(reason)) => {
+            format!("{label} not allowed by {by}: {}", excerpt(reason, 2 * EXCERPT_CHARS))
+        }
+        (false, _, _, None) => format!("{label} not allowed by {by}"),
     }
 }

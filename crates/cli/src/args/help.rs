@@ -13,7 +13,7 @@ pub(crate) const LIST: &str = include_str!("help.txt");
 const GROUPS: &[(&str, &[&str])] = &[
     ("Work", &["agent", "send", "resume", "diff", "undo", "redo"]),
     ("Look", &["status", "sessions", "agents", "receipt", "events", "usage"]),
-    ("Control", &["runs", "queue", "budget", "profiles", "serve"]),
+    ("Control", &["runs", "queue", "approvals", "budget", "profiles", "serve"]),
     ("Settings", &["setup", "config", "policy", "models", "completions", "man"]),
     ("Proofs", &["doctor", "audit", "demo", "failover", "graph"]),
 ];
@@ -51,6 +51,19 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("sessions cleanup", &["limulus sessions cleanup", "limulus sessions cleanup --enforce"]),
     ("sessions end", &["limulus sessions end review"]),
     ("agents list", &["limulus agents list"]),
+    ("approvals list", &["limulus approvals list", "limulus approvals list review --json"]),
+    ("approvals show", &["limulus approvals show 3f2a"]),
+    (
+        "approvals approve",
+        &[
+            "limulus approvals approve 3f2a",
+            "limulus approvals approve 3f2a --always session --pattern \"git log *\"",
+            "limulus approvals approve 3f2a --edit",
+        ],
+    ),
+    ("approvals deny", &["limulus approvals deny 3f2a --reason \"use cargo instead\""]),
+    ("approvals grants", &["limulus approvals grants"]),
+    ("approvals revoke", &["limulus approvals revoke 3f2a"]),
     ("policy list", &["limulus policy list"]),
     ("policy explain", &["limulus policy explain exec \"git push\"", "limulus policy explain write src/main.rs"]),
     ("receipt", &["limulus receipt deploy-42"]),

@@ -9,16 +9,16 @@ use clap::Args;
 use config::{Globals, Resolved, Subject, today};
 use engine::tables::limits::MESSAGE_BYTES;
 use engine::tables::routing::OnlyIf;
-use engine::{Candidate, Outcome, Overrides, QueueMode, ReceiptState, RunId, StopReason, Usage};
+use engine::{Candidate, Outcome, Overrides, QueueMode, ReceiptState, RunId, StopReason, Unattended, Usage};
 use gateway::methods::chat_command;
 use journal::{Read as _, Reader};
 use protocol::event::RunEnd;
-use protocol::method::{AgentAnswer, AgentParams, Attachment};
+use protocol::method::{AgentAnswer, AgentParams, ApprovalsList, Attachment, Method as _};
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::conversation::{Conversation, ConversationArgs};
-use super::follower::{End, Follower};
+use super::follower::{End, Follower, can_approve};
 use super::given::Wanted;
 use super::message::{MessageArgs, refuse_key, refuse_task};
 use super::paused::PausedRun;
@@ -108,7 +108,7 @@ pub(crate) async fn run(mut args: AgentArgs, globals: &Globals) -> Result<(), Cl
     let (attachments, types) = attached(args.attach, tools::Secrets::new(config.secrets())).await?;
     notes.extend(image_note.filter(|_| types.iter().any(|media_type| media_type.starts_with("image/"))));
     let keyed_in = args.key.is_some().then(|| globals.home.clone());
-    let params = AgentParams {
+    let mut params = AgentParams {
         message: text,
         session_key: key.to_string(),
         // With this key a request that is repeated after a lost connection is the same message.
@@ -120,6 +120,8 @@ pub(crate) async fn run(mut args: AgentArgs, globals: &Globals) -> Result<(), Cl
     };
     let before = interrupted::of(globals, &params.session_key);
     let mut follower = Follower::open_for_message(globals, config, &args.writer, &params.message).await?;
+    // An owner of an older version asks whoever is there, and does not know the parameter.
+    params.unattended = params.unattended.filter(|_| follower.can(ApprovalsList::NAME));
     if args.verbose {
         follower.screen.show_detail();
     }
@@ -174,6 +176,8 @@ fn overrides(args: &AgentArgs, schema: Option<Value>) -> Overrides {
         model: args.model.clone(),
         deadline_ms: args.timeout.map(|s| s * 1000),
         allow: args.yes,
+        // Whoever sits there is asked.
+        unattended: can_approve().then_some(Unattended::Wait),
         compact: false,
         stop_before: args.task.stop_before.clone(),
         plan: args.task.plan,
@@ -182,11 +186,13 @@ fn overrides(args: &AgentArgs, schema: Option<Value>) -> Overrides {
 }
 
 fn asked_of_run(overrides: Overrides) -> AgentParams {
-    let Overrides { workspace, model, deadline_ms, allow, compact: _, stop_before, plan, output_schema } = overrides;
+    let Overrides { workspace, model, deadline_ms, allow, unattended, compact: _, stop_before, plan, output_schema } =
+        overrides;
     AgentParams {
         model,
         timeout_ms: deadline_ms,
         allow,
+        unattended,
         workspace,
         stop_before,
         plan,

@@ -32,7 +32,7 @@ macro_rules! changed {
     };
 }
 
-changed!(BudgetStory, Cancelled, FilesUndone, QueueModeSet, RunAsked, Uncompacted; CleanedUp, ProfileUsed, ProfilesCleared, Recorded);
+changed!(BudgetStory, Cancelled, FilesUndone, QueueModeSet, RunAsked, Uncompacted; CleanedUp, GrantShown, NoResult, ProfileUsed, ProfilesCleared, Recorded);
 
 /// Sends one request to the owner, or becomes the owner if there is none, and returns the response.
 pub(crate) async fn change<T: Changed>(
@@ -40,6 +40,15 @@ pub(crate) async fn change<T: Changed>(
     writer: &WriterArgs,
     call: impl AsyncFn(&Client) -> Result<T, ClientError>,
 ) -> Result<T, CliError> {
+    Ok(change_and_owner(globals, writer, call).await?.0)
+}
+
+/// The same, with whether this process was the owner, which leaves now.
+pub(crate) async fn change_and_owner<T: Changed>(
+    globals: &Globals,
+    writer: &WriterArgs,
+    call: impl AsyncFn(&Client) -> Result<T, ClientError>,
+) -> Result<(T, bool), CliError> {
     let config = Arc::new(deprecation::load(globals, writer.flags())?);
     let mut follower = Follower::open_to_change(globals, config, writer).await?;
     let answer = loop {
@@ -57,6 +66,7 @@ pub(crate) async fn change<T: Changed>(
         }
         error => error,
     };
+    let is_owner = follower.is_owner();
     let closed = follower.close(End::of(&answer)).await;
-    answer.and_then(|answer| closed.map(|()| answer))
+    answer.and_then(|answer| closed.map(|()| (answer, is_owner)))
 }

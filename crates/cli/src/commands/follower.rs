@@ -1,29 +1,27 @@
 //! What the commands that follow sessions share: a screen, approval requests and signals around a subscriber, which continues
 //! with the next owner after the last line that was drawn.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use client::{Arrival, Opening, OwnerClient, Reopened, Subscriber, is_gone};
 use config::{Config, Globals};
-use engine::{MessageId, RunId};
+use engine::{CallId, MessageId, NOBODY_TO_ASK, RunId, WaitFor};
 use gateway::methods::chat_command;
 use journal::{Read as _, Reader};
-use protocol::event::{Stream, ToolLine};
+use protocol::event::{StateLine, Stream, ToolLine};
 use protocol::method::{
-    AbortParams, AnswerParams, ApprovalsResolve, HealthGet, Method, NoParams, OwnerKind, RunsAbort, SubscribeParams,
+    AbortParams, ApprovalsResolve, HealthGet, Method, NoParams, OwnerKind, RunsAbort, SubscribeParams,
 };
-use protocol::notice::Asked;
 use protocol::{Client, ClientError, Event};
-use runtime::NOBODY_TO_ASK;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
-use views::count;
+use views::{approvals, count, excerpt};
 
-use super::asking::Asking;
+use super::asking::{Asking, LookedUp, Reaction};
 use super::explaining::Explaining;
 use super::steering::{Steering, Step};
 use crate::args::WriterArgs;
@@ -39,6 +37,9 @@ use crate::signals::{self, Counting, Insists};
 /// Interval of the spinner.
 const TICK: Duration = Duration::from_millis(120);
 
+/// Characters of a question in the line that says how it is answered.
+const QUESTION: usize = 200;
+
 /// Errors of requests that wait to be shown.
 const TROUBLES: usize = 16;
 
@@ -50,6 +51,8 @@ pub(crate) struct Follower<'a> {
     subscriber: Subscriber<'a>,
     pub(crate) screen: Screen,
     asking: Asking,
+    /// What the owner says about requests whose approval for good is considered.
+    looked_up: (mpsc::Sender<LookedUp>, mpsc::Receiver<LookedUp>),
     /// What is typed meanwhile, if it steers a run.
     steering: Option<Steering>,
     /// Errors of requests whose response nobody awaits.
@@ -60,6 +63,8 @@ pub(crate) struct Follower<'a> {
     notifier: Notifier,
     /// The runs of which something was denied because nobody could be asked.
     denied: BTreeSet<RunId>,
+    /// The open questions, where nobody can be asked here.
+    asked: BTreeMap<CallId, String>,
 }
 
 struct Signals {
@@ -154,13 +159,20 @@ impl<'a> Follower<'a> {
             subscriber,
             screen,
             asking: Asking::default(),
+            looked_up: mpsc::channel(1),
             steering: None,
             trouble: mpsc::channel(TROUBLES),
             signals,
             explaining: Explaining::default(),
             notifier: Notifier::off(),
             denied: BTreeSet::new(),
+            asked: BTreeMap::new(),
         }
+    }
+
+    /// Whether the owner knows this method: it may have another version.
+    pub(crate) fn can(&self, method: &str) -> bool {
+        self.subscriber.can(method)
     }
 
     /// The connection to the owner.
@@ -269,12 +281,8 @@ impl<'a> Follower<'a> {
                     }
                 }
                 Some(trouble) = self.trouble.1.recv() => self.screen.say(&format!("limulus: {trouble}")),
-                (request, allow) = self.asking.answer(is_asking) => {
-                    let Asked { call, fingerprint, .. } = request;
-                    self.screen.answered();
-                    self.notifier.resolved(call);
-                    self.send::<ApprovalsResolve>(AnswerParams { call, fingerprint, allow });
-                }
+                reaction = self.asking.answer(is_asking) => self.react(reaction),
+                Some(shown) = self.looked_up.1.recv() => self.asking.take_looked_up(shown, &mut self.screen),
                 _ = self.signals.interrupt.recv() => return Ok(Happening::Interrupt),
                 _ = self.signals.terminate.recv() => return Err(self.stopped()),
                 step = typed(&mut self.steering) => {
@@ -290,6 +298,21 @@ impl<'a> Follower<'a> {
                     self.explaining.ask(&mut self.screen, self.subscriber.client());
                 }
             }
+        }
+    }
+
+    /// Does what follows from an answer of the user.
+    fn react(&mut self, reaction: Reaction) {
+        self.screen.answered();
+        match reaction {
+            Reaction::Resolve(params) => {
+                self.notifier.resolved(params.call);
+                self.send::<ApprovalsResolve>(*params);
+            }
+            Reaction::Look(request) => {
+                self.asking.look_up(&request, self.subscriber.client(), &self.looked_up.0);
+            }
+            Reaction::Say(what) => self.screen.say(what),
         }
     }
 
@@ -452,6 +475,7 @@ impl<'a> Follower<'a> {
                 if let Some(steering) = &mut self.steering {
                     steering.see(&event);
                 }
+                self.say_how_to_answer(&event);
                 return Ok(Some(Happening::Recorded(event)));
             }
             Arrival::Asked(asked) => {
@@ -471,6 +495,27 @@ impl<'a> Follower<'a> {
             Arrival::Gone => return Ok(Some(Happening::Gone)),
         }
         Ok(None)
+    }
+
+    /// Where nobody can be asked here, says how a run that waits for approval is answered.
+    fn say_how_to_answer(&mut self, event: &Event) {
+        match &event.what {
+            _ if can_approve() => {}
+            Stream::Tool(ToolLine::Asked { call, question, .. }) => drop(self.asked.insert(*call, question.clone())),
+            Stream::Tool(
+                ToolLine::Answered { call, .. } | ToolLine::End { call, .. } | ToolLine::Expired { call, kept: false },
+            ) => drop(self.asked.remove(call)),
+            Stream::State(StateLine::Waiting { on: WaitFor::Approval, .. }) => {
+                for (call, question) in self.asked.iter().filter(|(call, _)| event.run == Some(call.run)) {
+                    let (id, what) = (approvals::id(*call), excerpt(question, QUESTION));
+                    self.screen.say(&format!("… waits for approval to {what}"));
+                    self.screen.say(&format!(
+                        "  `limulus approvals approve {id}` or `limulus approvals deny {id}` answers it"
+                    ));
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Finds or becomes the next owner, and continues each followed session after its last line.

@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use engine::{Event, RunId};
+use engine::{Event, NOBODY_TO_ASK, RunId};
 use journal::{Entry, Read as _, Reader};
 use protocol::event::RunEnd;
-use runtime::NOBODY_TO_ASK;
 use serde_json::Value;
 
 use super::agent::{Ending, outcome, say_command};

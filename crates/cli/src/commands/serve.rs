@@ -62,7 +62,10 @@ pub(crate) enum UnitOf {
 }
 
 pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliError> {
-    let config = Arc::new(deprecation::load(globals, FlagValues { is_service: true, ..args.writer.flags() })?);
+    let config = Arc::new(deprecation::load(
+        globals,
+        FlagValues { is_service: true, is_unattended: false, ..args.writer.flags() },
+    )?);
     config.check_workspace()?;
     let drain = config.drain();
     let program =

@@ -10,6 +10,8 @@ use protocol::method::{NoParams, StatusGet, UsageBy, UsageGet, UsageParams, Usag
 use protocol::show::{Held, Owner, Status, Unfinished};
 use serde::Serialize;
 
+use views::approvals;
+
 use super::{background, interrupted};
 use crate::error::{CliError, Exit};
 use crate::home_size::HomeSize;
@@ -151,7 +153,8 @@ fn lay_out(status: &Status, around: &Around, zone: &Zone, now: Timestamp) -> Str
     for question in &status.questions {
         let (session, ago) = (session_name(&question.session), duration(now.since(question.asked_at)));
         let what = excerpt(&printable_line(&question.question), QUESTION_CHARS);
-        let line = format!("asked {ago} ago in {session}: {what} · limulus runs watch {session}");
+        let id = approvals::id(question.call);
+        let line = format!("asked {ago} ago in {session}: {what} · limulus approvals approve {id}");
         let _ = writeln!(text, "  {}", word(line));
     }
     for command in &status.background {
@@ -178,8 +181,8 @@ mod tests {
     use gateway::methods::reading::Reads as _;
     use protocol::show::OpenQuestion;
     use uuid::Uuid;
-    use views::Source;
     use views::scene::Scene;
+    use views::{Source, approvals};
 
     use super::*;
 
@@ -262,6 +265,7 @@ unfinished
         assert!(text.contains("\nsize        5 MiB\n"), "{text}");
         assert!(text.contains("\ntoday       2 runs, 5.0k tokens read and 800 written, $0.12\n"), "{text}");
         assert!(text.contains("\n  asked 2 min 0 s ago in main: run `rm -r x`") && !text.contains('\u{1b}'), "{text}");
-        assert!(text.ends_with(" · limulus runs watch main\n"), "{text}");
+        let id = approvals::id(status.questions[0].call);
+        assert!(text.ends_with(&format!(" · limulus approvals approve {id}\n")), "{text}");
     }
 }

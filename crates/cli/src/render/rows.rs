@@ -36,7 +36,10 @@ pub(super) fn below(line: &str, width: usize) -> Vec<String> {
 }
 
 /// What stands before the answer to a question.
-pub(super) const ANSWER: &str = " [y/N] ";
+pub(super) const ANSWER: &str = " [y/N/a/?] ";
+
+/// The same before one that is a yes or a no.
+pub(super) const YES_OR_NO: &str = " [y/N] ";
 
 /// The rows of a question, without the mark for its answer.
 pub(super) fn question(text: &str, width: usize) -> Vec<String> {

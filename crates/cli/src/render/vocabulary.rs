@@ -113,6 +113,9 @@ fn call_note(line: &ToolLine) -> Option<String> {
         ToolLine::BackgroundEnded { process, outcome, how } => {
             format!("{} {process} in the background: {how}", mark(*outcome))
         }
+        ToolLine::Expired { kept: false, .. } => "✗ nobody answered in time, so it is not allowed".to_owned(),
+        ToolLine::Expired { kept: true, .. } => "! nobody has answered in time; it still waits".to_owned(),
+        ToolLine::Answered { edited: Some(edited), .. } => format!("· it runs with other arguments: {edited}"),
         ToolLine::Start { .. }
         | ToolLine::Update(_)
         | ToolLine::End { .. }

@@ -131,7 +131,7 @@ pub(crate) fn r09_a_dumb_terminal_gets_lines_only_and_asks() {
         let home = Home::new().served_by(&server).with("TERM", term);
         let script = "exec:echo \\\\033[2Jasked > ledger; sleep 0.5; exit 3\ntokens=30 delay_ms=10";
         let terminal = Terminal::record(&home, &[&["agent", "-m", script]]);
-        terminal.until("[y/N]");
+        terminal.until("[y/N/a/?]");
         terminal.type_keys(&["y", "Enter"]);
         let screen = terminal.until("all=done");
         assert!(screen.contains("exit=0") && screen.contains("✗ exec failed · exit 3"), "{screen}");

@@ -5,6 +5,7 @@ mod aborts;
 mod agents;
 mod anchored;
 mod answers;
+mod approvals;
 mod asking;
 mod audit;
 mod background;

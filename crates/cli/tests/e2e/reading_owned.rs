@@ -112,6 +112,7 @@ fn settings() -> Settings {
         }],
         limits: Limits::default(),
         resume: ResumeMode::Restart,
+        approvals: engine::Approvals::default(),
         exec: Policy::Ask,
         outside: Policy::Ask,
         compaction: engine::Compaction::default(),

@@ -82,7 +82,9 @@ fn said(finished: &Finished) -> Vec<String> {
 /// R22, R61: the same output, embedded and through an owner.
 #[test]
 fn r22_r61_a_command_prints_the_same_whoever_owns_the_home() {
-    let (here, there) = (Home::new(), Home::new());
+    // Where it is not configured, a command that runs its message by itself denies what a service lets wait.
+    let home = || Home::new().with("LIMULUS_APPROVALS__UNATTENDED", "deny");
+    let (here, there) = (home(), home());
     let owner = serve(&there);
     for words in [
         &["agent", "-m", "Who are you?"][..],
@@ -422,7 +424,7 @@ fn r02_an_approval_request_is_answered_on_another_terminal() {
     let home = Home::new();
     let owner = serve(&home);
     let terminal = Terminal::run(&home, &["agent", "--session", "first", "-m", TOUCH]);
-    terminal.until("[y/N]");
+    terminal.until("[y/N/a/?]");
     let run = home.json(&["runs", "list", "--session", "first"])[0]["run"].as_str().map(str::to_owned).expect("a run");
     let other = Terminal::run(&home, &["runs", "watch", &run]);
     other.until("? allow: run the command");

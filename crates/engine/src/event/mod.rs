@@ -140,6 +140,7 @@ events! {
     "message_sealed" MessageSealed Synced;
     "call_asked" CallAsked Synced;
     "ask_answered" AskAnswered Synced;
+    "ask_expired" AskExpired Synced;
     "call_started" CallStarted Synced;
     "call_ending" CallEnding Synced;
     "call_settled" CallSettled Synced;
@@ -158,6 +159,8 @@ events! {
     "profile_preferred" ProfilePreferred Synced;
     "profile_cleared" ProfileCooldownLifted Synced;
     "allowance_set" AllowanceSet Synced;
+    "grant_given" GrantGiven Synced;
+    "grant_revoked" GrantRevoked Synced;
     "ending_set" EndingSet Synced;
     "run_ended" RunEnded Synced;
     "breakpoint_set" BreakpointSet Synced;
@@ -269,6 +272,7 @@ impl Event {
             Self::UndoStarted(e) => vec![e.plan],
             Self::SessionLabelled(e) => e.title.into_iter().collect(),
             Self::TitleEnded(e) => e.text.into_iter().collect(),
+            Self::AskAnswered(e) => e.edited.iter().map(|edited| edited.body).collect(),
             Self::Created(_)
             | Self::Forked(_)
             | Self::Opened(_)
@@ -281,7 +285,7 @@ impl Event {
             | Self::TextRetracted(_)
             | Self::CallChecked(_)
             | Self::CallAsked(_)
-            | Self::AskAnswered(_)
+            | Self::AskExpired(_)
             | Self::CallStarted(_)
             | Self::CallEnding(_)
             | Self::CallLost(_)
@@ -318,6 +322,8 @@ impl Event {
             | Self::ProfilePreferred(_)
             | Self::ProfileCooldownLifted(_)
             | Self::AllowanceSet(_)
+            | Self::GrantGiven(_)
+            | Self::GrantRevoked(_)
             | Self::TextAdded(_)
             | Self::ReasoningAdded(_)
             | Self::CallPartAdded(_)

@@ -24,6 +24,7 @@ impl Event {
             Self::CallSettled(e) => Some(settled(e)),
             Self::CallAsked(_) => Some(Trigger::ApprovalRequested),
             Self::AskAnswered(e) => Some(if e.allow { Trigger::ApprovalGiven } else { Trigger::Denied }),
+            Self::AskExpired(_) => Some(Trigger::Expired),
             Self::WaitBegan(e) => wait_began(e),
             Self::WaitEnded(e) => wait_ended(e),
             Self::CompactionBegun(e) => (e.cause != CompactionCause::Overflow).then_some(Trigger::ContextOverflow),
@@ -58,6 +59,8 @@ impl Event {
             | Self::BudgetSet(_)
             | Self::BudgetAsked(_)
             | Self::AllowanceSet(_)
+            | Self::GrantGiven(_)
+            | Self::GrantRevoked(_)
             | Self::CandidateCooldownSet(_)
             | Self::CandidateCooldownLifted(_)
             | Self::Reported(_)

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::approval::Unattended;
 use crate::body::Body;
 use crate::ids::{CallId, Hash};
 use crate::settings::ToolClass;
@@ -143,6 +144,9 @@ pub struct Overrides {
     pub deadline_ms: Option<u64>,
     /// Every call that would need approval is allowed.
     pub allow: bool,
+    /// What happens to its calls that need approval; none = as configured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unattended: Option<Unattended>,
     /// The message is no question: its run compacts the history, and keeps above all what the message names.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub compact: bool,

@@ -1,9 +1,10 @@
 //! What sessions and users report to the ledger, and what a run receives from it.
 
 use super::{Account, Cooldown, CooldownLifted, CooldownSet, FailureReport, Ledger};
+use crate::approval::ApprovalGrant;
 use crate::budget_pool::SharedScope;
 use crate::event::ThinkingLowered;
-use crate::ids::{RunId, Seq, Timestamp};
+use crate::ids::{CallId, RunId, Seq, Timestamp};
 use crate::input::Report;
 use crate::settings::Candidate;
 use crate::tables::budget::Allowance;
@@ -38,6 +39,15 @@ pub enum LedgerInput {
         /// The profile's name; none = all profiles.
         profile: Option<String>,
     },
+    /// A user has allowed something once and for all.
+    Grant(ApprovalGrant),
+    /// A user revokes what was allowed.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    Revoke {
+        grant: CallId,
+        /// Who revokes it.
+        by: String,
+    },
     /// A user sets a limit that sessions share.
     Allow {
         /// What it limits.
@@ -52,6 +62,10 @@ pub enum LedgerInput {
 pub enum LedgerAnswer {
     /// The input is recorded.
     Done,
+    /// Whether it is in force now: a question gives one grant.
+    Granted(bool),
+    /// Whether there was such a grant.
+    Revoked(bool),
     /// These profiles were in cooldown, and may be asked again.
     Lifted(Vec<(Account, Cooldown)>),
 }

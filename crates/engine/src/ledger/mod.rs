@@ -4,6 +4,7 @@
 //! decisions about a run belong to the session.
 
 mod failure_report;
+mod grants;
 mod input;
 mod levels;
 mod order;
@@ -15,6 +16,7 @@ use std::convert::Infallible;
 
 use uuid::Uuid;
 
+use crate::approval::ApprovalGrant;
 use crate::batch::{Batch, Record, Views};
 use crate::budget_pool::SharedScope;
 use crate::decide::Decide;
@@ -22,7 +24,7 @@ use crate::event::{
     AllowanceSet, Event, LedgerBegun, ProfileAnswered, ProfileCooldownLifted, ProfileCooldownSet, ProfilePreferred,
 };
 use crate::failure::FailureClass;
-use crate::ids::{BranchId, EffectId, Moment, RunId, Seq, SessionId, Timestamp};
+use crate::ids::{BranchId, CallId, EffectId, Moment, RunId, Seq, SessionId, Timestamp};
 use crate::input::Refusal;
 use crate::settings::Candidate;
 use crate::tables::budget::Allowance;
@@ -83,6 +85,8 @@ pub struct Ledger {
     lowered: BTreeMap<AskedLevel, LoweredLevel>,
     /// The daily limits that were set, by agent or (none) for the home.
     allowances: BTreeMap<SharedScope, Allowance>,
+    /// What users have allowed once and for all, by the call that was asked about.
+    grants: BTreeMap<CallId, ApprovalGrant>,
     open: Vec<Record>,
 }
 
@@ -107,8 +111,8 @@ impl Ledger {
     /// An empty ledger that continues in this branch.
     pub fn on(branch: BranchId) -> Self {
         let (cooldowns, providers, counted) = (BTreeMap::new(), BTreeMap::new(), VecDeque::new());
-        let (lowered, allowances) = (BTreeMap::new(), BTreeMap::new());
-        Self { branch, head: Seq(0), cooldowns, providers, counted, lowered, allowances, open: vec![] }
+        let (lowered, allowances, grants) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { branch, head: Seq(0), cooldowns, providers, counted, lowered, allowances, grants, open: vec![] }
     }
 
     /// The last entry of its branch.
@@ -257,6 +261,8 @@ impl Decide for Ledger {
                 return Ok(LedgerAnswer::Lifted(self.clear(provider.as_deref(), profile.as_deref(), now)));
             }
             LedgerInput::Allow { of, change } => self.allow(of, change, now),
+            LedgerInput::Grant(grant) => return Ok(LedgerAnswer::Granted(self.grant(grant, now))),
+            LedgerInput::Revoke { grant, by } => return Ok(LedgerAnswer::Revoked(self.revoke(grant, by, now))),
         }
         Ok(LedgerAnswer::Done)
     }
@@ -293,6 +299,12 @@ impl Decide for Ledger {
             }
             Event::AllowanceSet(e) => {
                 self.allowances.insert(e.of(), e.allowance);
+            }
+            Event::GrantGiven(e) => {
+                self.grants.insert(e.grant.id, e.grant.clone());
+            }
+            Event::GrantRevoked(e) => {
+                self.grants.remove(&e.grant);
             }
             Event::ProfileCooldownLifted(e) => {
                 self.cooldowns.retain(|account, _| (&account.provider, &account.profile) != (&e.provider, &e.profile));

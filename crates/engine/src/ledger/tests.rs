@@ -254,3 +254,31 @@ fn r53_a_refused_level_is_not_asked_for_again_for_a_week_or_until_the_model_is_c
     ledger.lower(lowered(High, Medium), Timestamp(2 + week));
     assert_eq!(begins(&ledger, "one", Some(High), config, 3 + week), Some(Off), "the second step is younger");
 }
+
+/// R60: a question gives one grant: another answer to it neither replaces nor revokes it.
+#[test]
+fn r60_a_question_gives_one_grant() {
+    let mut ledger = Ledger::default();
+    let id = crate::ids::CallId { run: RunId(Uuid::from_u128(1)), step: 1, index: 0 };
+    let rule = crate::policy::PolicyRule {
+        decision: crate::settings::Policy::Allow,
+        origin: "here".to_owned(),
+        restricts: false,
+        grant: Some(id),
+        tools: vec![],
+        commands: vec!["git log *".to_owned()],
+        paths: vec![],
+        hosts: vec![],
+    };
+    let (session, key) = (Some(SessionId(Uuid::from_u128(2))), Some("agent:main:main".to_owned()));
+    let at = Timestamp(1);
+    let of_session = ApprovalGrant { id, session, key, agent: None, rule, by: "one".to_owned(), at };
+    let of_home = ApprovalGrant { session: None, key: None, by: "another".to_owned(), ..of_session.clone() };
+    assert!(ledger.grant(of_session.clone(), at) && ledger.grant(of_session.clone(), at));
+    assert!(!ledger.grant(of_home, at));
+    let of = |ledger: &Ledger, session: u128| ledger.grants_for(SessionId(Uuid::from_u128(session)), "main").count();
+    assert_eq!((of(&ledger, 2), of(&ledger, 3)), (1, 0));
+    assert_eq!(ledger.take_batch().map(|batch| batch.records.len()), Some(2), "it is recorded once");
+    assert!(ledger.revoke(id, "one".to_owned(), at) && !ledger.revoke(id, "one".to_owned(), at));
+    assert_eq!(of(&ledger, 2), 0);
+}

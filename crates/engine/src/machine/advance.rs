@@ -294,6 +294,7 @@ impl Machine {
                 self.request_expired(Failure::new(FailureClass::Stalled, message), moment);
             }
             Timer::CallLimit(call) => self.end_call(call, EndingCause::Limit, moment),
+            Timer::ApprovalExpired(call) => self.approval_expired(call, moment),
             Timer::Compaction => {
                 let message = format!("no summary within {} s (`compaction.limit_s`)", limits.compact_ms / 1000);
                 let failure = Failure::new(FailureClass::Timeout, message);

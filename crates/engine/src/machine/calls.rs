@@ -1,7 +1,7 @@
 //! Calls: their states from requested to settled.
 
 use super::Machine;
-use super::model_notices::{INTERRUPTED, NOTHING_LEFT, UNENDED};
+use super::model_notices::{INTERRUPTED, NOTHING_LEFT, UNENDED, with_edited};
 use crate::body::{BodyKind, Content};
 use crate::event::{
     CallAsked, CallChecked, CallEnding, CallFound, CallLost, CallOutcome, CallSettled, CallStarted, EndingCause,
@@ -28,6 +28,10 @@ impl Machine {
         if mutant!(DeniedCallRuns) && checked.decision == Policy::Deny {
             checked.decision = Policy::Allow;
         }
+        // Whoever wrote other arguments has approved them.
+        if checked.decision == Policy::Ask && self.call(checked.call).is_some_and(|call| call.edited.is_some()) {
+            checked.decision = Policy::Allow;
+        }
         let (call, decision, fingerprint) = (checked.call, checked.decision, checked.fingerprint);
         let reason = checked.reason.clone().unwrap_or_else(|| "it needs approval".to_owned());
         self.emit(checked, moment.now);
@@ -47,6 +51,7 @@ impl Machine {
     /// Advances every call as far as the state allows: starts those that are next, and waits if only approvals are
     /// open.
     pub(super) fn advance_calls(&mut self, moment: Moment) {
+        self.deny_unattended(moment);
         let mut left = self.calls_left(moment);
         // A call that starts once more has been counted.
         let is_new = |call: &Call| call.try_no == 1;
@@ -102,7 +107,11 @@ impl Machine {
         // If this try has not started, the output of the previous try is sealed as well.
         let tried = call.started_at.map_or(call.try_no - 1, |_| call.try_no);
         let effect = (tried > 0).then(|| EffectId { try_no: tried, ..call.effect(EffectKind::RunCall) });
-        let (outcome, output) = (given.outcome, self.keep(given.output));
+        let output = match &call.edited {
+            Some(shown) => with_edited(shown, &given.output),
+            None => given.output,
+        };
+        let (outcome, output) = (given.outcome, self.keep(output));
         if given.in_background {
             self.adopt(id, moment);
         }

@@ -1,19 +1,16 @@
 //! The commands. Each is refused before its first event, or recorded.
 
 use super::Machine;
-use super::model_notices::denied;
 use super::queue::Offered;
-use crate::body::{BodyKind, Content};
 use crate::decide::Decide as _;
 use crate::event::{
-    AskAnswered, CallOutcome, Created, Event, InterruptCause, LifecycleChanged, Outcome, OverrideSet, PauseCause,
-    Paused, Reset, Resumed,
+    Created, Event, InterruptCause, LifecycleChanged, Outcome, OverrideSet, PauseCause, Paused, Reset, Resumed,
 };
 use crate::failure::{Failure, FailureClass};
-use crate::ids::{CallId, Hash, Moment, RunId, Timestamp};
-use crate::input::{Acknowledgement, Command, Override, Refusal, ToolResult};
+use crate::ids::{Moment, RunId, Timestamp};
+use crate::input::{Acknowledgement, Command, Override, Refusal};
 use crate::mutant;
-use crate::state::{Lifecycle, Session, Stage};
+use crate::state::{Lifecycle, Session};
 use crate::tables::lifecycle::{LifecycleCause, LifecycleKind};
 
 impl Machine {
@@ -36,7 +33,9 @@ impl Machine {
             Command::Abort { run } => self.abort(run, moment),
             Command::Pause { run, freeze } => self.pause(run, freeze, moment),
             Command::Resume { run, drop } => self.resume(run, drop, moment),
-            Command::Answer { call, fingerprint, allow, by } => self.answer(call, fingerprint, allow, by, moment),
+            Command::Answer { call, fingerprint, decision, by } => {
+                self.answer((call, fingerprint), decision, by, moment)
+            }
             Command::Break { run, at } => self.set_breakpoint(run, at, moment),
             Command::Reset => self.reset(moment),
             Command::Override(change) => self.override_one(change, moment),
@@ -129,37 +128,6 @@ impl Machine {
             }
             Some(_) | None => Ok(session),
         }
-    }
-
-    fn answer(
-        &mut self,
-        call: CallId,
-        fingerprint: Hash,
-        allow: bool,
-        by: String,
-        moment: Moment,
-    ) -> Result<Acknowledgement, Refusal> {
-        let session = self.session.as_ref().ok_or_else(no_session)?;
-        if matches!(session.conversation.lifecycle, Lifecycle::Error { .. }) {
-            return Err(state_refusal(session, "its run needs a human; `limulus resume KEY --force` resumes it"));
-        }
-        if session.is_recovering() {
-            return Err(state_refusal(session, RECOVERING));
-        }
-        let asked = self.call(call);
-        if !asked.is_some_and(|asked| {
-            asked.stage == Stage::Asking && (asked.fingerprint == Some(fingerprint) || mutant!(ApprovalUnbound))
-        }) {
-            return Err(Refusal::Stale);
-        }
-        let notice = denied(&by);
-        self.emit(AskAnswered { call, allow, by }, moment.now);
-        if !allow {
-            let output = Content::text(BodyKind::Output, &notice);
-            self.settle_call(call, ToolResult::new(CallOutcome::Denied, output), moment);
-        }
-        self.advance(moment);
-        Ok(Acknowledgement::Done)
     }
 
     /// Starts a new conversation: at once, or when the active run has ended.
@@ -258,7 +226,7 @@ impl Machine {
 }
 
 /// Why a session whose calls are looked up accepts only messages and its end.
-const RECOVERING: &str = "what its calls have done is looked up first, which takes a moment; try again then";
+pub(super) const RECOVERING: &str = "what its calls have done is looked up first, which takes a moment; try again then";
 
 fn not_under_way(session: &Session, run: Option<RunId>) -> Refusal {
     let begins = |run: RunId| session.conversation.queue.iter().any(|queued| run == queued.message.into());

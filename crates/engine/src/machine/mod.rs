@@ -4,6 +4,7 @@
 //! and an answer continue by the same code. Only decisions belong here.
 
 mod advance;
+mod approvals;
 mod breakpoints;
 mod budget;
 mod calls;
@@ -28,6 +29,7 @@ mod undo;
 
 use std::sync::Arc;
 
+use crate::approval::Approvals;
 use crate::batch::{Batch, Record, RunRow};
 use crate::body::{Attached, Attachment, BodyKind, Content};
 use crate::decide::Decide;
@@ -225,8 +227,12 @@ impl Machine {
         self.settings.as_ref().map(|settings| settings.limits).unwrap_or_default()
     }
 
+    fn approvals(&self) -> Approvals {
+        self.settings.as_ref().map(|settings| settings.approvals).unwrap_or_default()
+    }
+
     fn timers(&self, session: &Session) -> Vec<(Timestamp, Timer)> {
-        timers::armed(session, &self.limits(), self.ending_from)
+        timers::armed(session, (&self.limits(), &self.approvals()), self.ending_from)
     }
 
     /// Names content and adds its bytes to the batch.

@@ -1,5 +1,7 @@
 //! The notices that the model receives in place of a call's own result. Fixed wording: tests and models rely on it.
 
+use crate::approval::NOBODY_TO_ASK;
+use crate::body::{BodyKind, Content};
 use crate::tables::budget::{Limit, Resource, Scope};
 
 /// A call that an interruption, an abort or an ending preceded.
@@ -153,6 +155,24 @@ pub(super) fn mismatch_notice(why: &str) -> String {
 }
 
 /// A call that a human did not allow.
-pub(super) fn denied(by: &str) -> String {
-    format!("Not run: not allowed ({by}).")
+pub(super) fn denied(by: &str, reason: Option<&str>) -> String {
+    let reason = reason.map(|reason| format!(" The reason: {reason}")).unwrap_or_default();
+    format!("Not run: not allowed ({by}).{reason}")
+}
+
+/// Who denies a call of a run that nobody attends.
+pub(super) fn nobody() -> String {
+    format!("{NOBODY_TO_ASK}; --yes or a rule allows it (files that others run: tools.executed_files.policy)")
+}
+
+/// What the model receives of a call whose question nobody has answered.
+pub(super) fn expired(waited_ms: u64) -> String {
+    format!("Not run: it needs approval, and nobody answered within {} s.", waited_ms / 1_000)
+}
+
+/// The output of a call that ran with other arguments than its own.
+pub(super) fn with_edited(shown: &str, output: &Content) -> Content {
+    let mut bytes = format!("The user changed the arguments of this call to {shown}\n").into_bytes();
+    bytes.extend_from_slice(&output.bytes);
+    Content::new(BodyKind::Output, bytes)
 }

@@ -69,9 +69,9 @@ impl Machine {
             }
             Report::Undone { effect, left } => self.undone(effect, left, moment),
             Report::Erased { effect, result } => self.erased(effect, result, moment),
-            Report::CallChecked { effect, decision, fingerprint, evidence, reason, timeout_ms } => {
+            Report::CallChecked { effect, decision, fingerprint, evidence, reason, timeout_ms, grant } => {
                 if let Some(call) = self.call_of(effect) {
-                    let checked = CallChecked { call, decision, fingerprint, evidence, reason, timeout_ms };
+                    let checked = CallChecked { call, decision, fingerprint, evidence, reason, timeout_ms, grant };
                     self.call_checked(checked, moment);
                 }
             }

@@ -1,5 +1,6 @@
 //! The timers of a session.
 
+use crate::approval::Approvals;
 use crate::event::WaitFor;
 use crate::ids::Timestamp;
 use crate::settings::Limits;
@@ -8,7 +9,11 @@ use crate::tables::limits::{END_GRACE_MS, TITLE_MS};
 use crate::tables::timers::Timer;
 
 /// The armed times of a session, in no order; `ending_from` is when a decided end was recorded, if that is known.
-pub fn armed(session: &Session, limits: &Limits, ending_from: Option<Timestamp>) -> Vec<(Timestamp, Timer)> {
+pub fn armed(
+    session: &Session,
+    (limits, approvals): (&Limits, &Approvals),
+    ending_from: Option<Timestamp>,
+) -> Vec<(Timestamp, Timer)> {
     let gathered = session.gathering_until().map(|at| (at, Timer::GroupDue));
     let of_title = session.run().and_then(title_time);
     let mut armed: Vec<_> = process_times(session).chain(gathered).chain(of_title).collect();
@@ -16,11 +21,12 @@ pub fn armed(session: &Session, limits: &Limits, ending_from: Option<Timestamp>)
         Lifecycle::Active(run) => {
             let own = run_time(run, limits, ending_from).into_iter().chain(stall_time(session, run, limits));
             let phase = own.chain(phase_times(run, limits));
-            armed.extend(phase.chain(call_times(run, limits)));
+            armed.extend(phase.chain(call_times(run, limits)).chain(question_times(run, approvals)));
         }
         // A frozen call has no limit.
         Lifecycle::Suspended(run) if run.pause.is_some_and(|pause| pause.freeze) => {}
-        Lifecycle::Suspended(run) | Lifecycle::Recovering { run: Some(run) } => armed.extend(call_times(run, limits)),
+        Lifecycle::Suspended(run) => armed.extend(call_times(run, limits).chain(question_times(run, approvals))),
+        Lifecycle::Recovering { run: Some(run) } => armed.extend(call_times(run, limits)),
         // A run that needs a human has no limit.
         Lifecycle::Error { next, .. } => armed.extend(next.map(|next| (next.at, Timer::RecoveryDue))),
         Lifecycle::Initializing
@@ -84,6 +90,13 @@ fn phase_times(run: &Run, limits: &Limits) -> Option<(Timestamp, Timer)> {
 
 fn call_times<'a>(run: &'a Run, limits: &'a Limits) -> impl Iterator<Item = (Timestamp, Timer)> + 'a {
     started(run).filter_map(|call| Some((call.limit_at(limits)?, Timer::CallLimit(call.id))))
+}
+
+/// A question has a limit also while the run waits for something else or is paused.
+fn question_times<'a>(run: &'a Run, approvals: &'a Approvals) -> impl Iterator<Item = (Timestamp, Timer)> + 'a {
+    let open = run.step.calls.iter().filter(|call| call.stage == Stage::Asking && !call.is_overdue);
+    let open = open.filter(|_| run.ending.is_none());
+    open.filter_map(|call| Some((call.expires_at(approvals)?, Timer::ApprovalExpired(call.id))))
 }
 
 fn started(run: &Run) -> impl Iterator<Item = &Call> {

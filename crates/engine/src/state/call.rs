@@ -8,6 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::approval::Approvals;
 use crate::body::{Attachment, Body};
 use crate::event::{CallOutcome, EndingCause, SealedCall};
 use crate::ids::{CallId, EffectId, EffectKind, Epoch, Hash, Timestamp};
@@ -37,6 +38,15 @@ pub struct Call {
     pub fingerprint: Option<Hash>,
     /// The text of its approval request.
     pub question: Option<String>,
+    /// When approval was requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_at: Option<Timestamp>,
+    /// Nobody has answered in time, and the request stays open.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_overdue: bool,
+    /// The beginning of the arguments that somebody gave it instead of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edited: Option<String>,
     /// What is needed to look it up after a crash.
     pub evidence: Option<String>,
     /// The limit that it asked for itself, milliseconds; none = the configured one.
@@ -111,6 +121,9 @@ impl Call {
             losses: 0,
             fingerprint: None,
             question: None,
+            asked_at: None,
+            is_overdue: false,
+            edited: None,
             evidence: None,
             timeout_ms: None,
             output_bytes: 0,
@@ -121,8 +134,20 @@ impl Call {
 
     /// The id of an effect of this call.
     pub fn effect(&self, kind: EffectKind) -> EffectId {
-        let try_no = if kind == EffectKind::FindCall { self.losses } else { self.try_no };
+        let try_no = if kind == EffectKind::FindCall {
+            self.losses
+        } else if kind == EffectKind::CheckCall {
+            // Other arguments are checked once more.
+            1 + u32::from(self.edited.is_some())
+        } else {
+            self.try_no
+        };
         EffectId { run: self.id.run, kind, ordinal: self.ordinal, try_no }
+    }
+
+    /// Until when its approval request waits, if it has a limit.
+    pub fn expires_at(&self, approvals: &Approvals) -> Option<Timestamp> {
+        Some(self.asked_at?.plus(approvals.expires_ms?))
     }
 
     /// When its limit ends it, if it has started.

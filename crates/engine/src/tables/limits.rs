@@ -101,3 +101,6 @@ pub const WINDOW_SMALL: u64 = 32_000;
 const _: () = assert!(MESSAGE_BYTES <= STREAM_BYTES, "an echoed message must fit into a stream");
 const _: () = assert!(BACKOFF_BASE_MS < BACKOFF_MOST_MS, "backoff grows");
 const _: () = assert!(END_GRACE_MS > 3_000, "SIGTERM, the wait for it, SIGKILL and the record of it need their time");
+
+/// Bytes of edited arguments that the model is shown.
+pub const EDITED_SHOWN: usize = 2_000;

@@ -13,6 +13,8 @@ pub enum Timer {
     Silent,
     /// A call is past its limit: it is ended.
     CallLimit(CallId),
+    /// Nobody has answered the approval request of a call in time.
+    ApprovalExpired(CallId),
     /// The run has made no progress for too long: it ends as stalled.
     Stall,
     /// No summary came: the compaction is given up, and the history stays.

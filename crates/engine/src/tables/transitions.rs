@@ -211,7 +211,7 @@ impl Edge {
     }
 }
 
-/// Questions of the model to the user, and approvals that expire.
+/// Questions of the model to the user.
 const QUESTIONS: &str = "R60";
 /// Runs of sub-agents.
 const CHILDREN: &str = "R67";
@@ -250,7 +250,7 @@ pub const EDGES: &[Edge] = &[
         .note("it may run / another needs approval / all are settled"),
     edge(&[ToolExec, Awaiting], Trigger::Denied, &[ToolExec, Awaiting, Preparing]),
     edge(&[ToolExec, Awaiting], Trigger::Answered, &[ToolExec, Awaiting, Preparing]).reserved(QUESTIONS),
-    edge(&[ToolExec, Awaiting], Trigger::Expired, &[ToolExec, Awaiting, Preparing]).reserved(QUESTIONS),
+    edge(&[ToolExec, Awaiting], Trigger::Expired, &[ToolExec, Awaiting, Preparing]).note("denied, or it stays open"),
     edge(&[ToolExec, Awaiting], Trigger::Skipped, &[ToolExec, Awaiting, Preparing]),
     edge(&[Awaiting], Trigger::QuotaReset, &[Preparing]).node("prepare").ends(Trigger::AllCooling),
     edge(&[Awaiting], Trigger::LimitRaised, &[Preparing]).node("prepare").ends(Trigger::LimitReached),
@@ -287,7 +287,7 @@ pub const EDGES: &[Edge] = &[
     edge(&[Paused], Trigger::ApprovalGiven, &[Paused]).note("recorded in the phase inside"),
     edge(&[Paused], Trigger::Denied, &[Paused]).note("recorded in the phase inside"),
     edge(&[Paused], Trigger::Answered, &[Paused]).note("recorded in the phase inside").reserved(QUESTIONS),
-    edge(&[Paused], Trigger::Expired, &[Paused]).note("recorded in the phase inside").reserved(QUESTIONS),
+    edge(&[Paused], Trigger::Expired, &[Paused]).note("recorded in the phase inside"),
     edge(&[Paused], Trigger::Skipped, &[Paused]).note("recorded in the phase inside"),
     edge(&[Paused], Trigger::Opened, &[Paused]),
     edge(&[Paused], Trigger::Resume, &[]).inside().ends(Trigger::Pause),

@@ -9,11 +9,11 @@ use engine::tables::limits::{PROCESS_MS, QUEUE_CAP};
 use engine::tables::routing::MODES;
 use engine::tables::transitions::RunState;
 use engine::{
-    Allowance, Attached, BlockOf, BodyKind, Breakpoint, CallOutcome, ChangedFile, Command, CompactionResult,
+    Allowance, Approvals, Attached, BlockOf, BodyKind, Breakpoint, CallOutcome, ChangedFile, Command, CompactionResult,
     CompactionStep, Content, CooldownLifted, CooldownSet, DropPolicy, Effect, EffectId, EffectKind, Epoch, Erased,
-    Failure, FailureClass, FileContent, Found, Hash, Interrupt, Item, Lifecycle, Limit, MessageId, Modes, Override,
-    Overrides, Part, Phase, Policy, QueueMode, QueueSettings, Recover, RepairPolicy, Report, Resource, ResumeMode,
-    RunId, Scope, Stage, StopReason, Timestamp, ToolResult, Usage, WaitFor,
+    Failure, FailureClass, FileContent, Found, Hash, Interrupt, Item, Lifecycle, Limit, MessageId, Modes, OnExpiry,
+    Override, Overrides, Part, Phase, Policy, QueueMode, QueueSettings, Recover, RepairPolicy, Report, Resource,
+    ResumeMode, RunId, Scope, Stage, StopReason, Timestamp, ToolResult, Unattended, Usage, WaitFor,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
@@ -454,7 +454,7 @@ fn checked(world: &World, effect: EffectId, how: usize) -> Report {
     });
     let decision = [Policy::Allow, Policy::Ask, Policy::Allow, Policy::Deny][how % 4];
     let fingerprint = call.map_or(Hash([0; 32]), fingerprint);
-    Report::CallChecked { effect, decision, fingerprint, evidence: None, reason: None, timeout_ms: None }
+    Report::CallChecked { effect, decision, fingerprint, evidence: None, reason: None, timeout_ms: None, grant: None }
 }
 
 /// A report of any kind about any effect: nearly always late or of the wrong kind.
@@ -510,7 +510,13 @@ fn answer(world: &World, which: usize, allow: bool, stale: bool) -> Option<Comma
     let calls = &world.pump.session()?.run()?.step.calls;
     let call = calls.get(which % calls.len().max(1))?.id;
     let fingerprint = if stale { Hash([0; 32]) } else { fingerprint(call) };
-    Some(Command::Answer { call, fingerprint, allow, by: "me".into() })
+    let edited = (which % 3 == 2).then(|| crate::support::edited(r#"{"edited":true}"#));
+    let decision = match (allow, which % 2) {
+        (true, _) => engine::Decision::Once { edited },
+        (false, 0) => engine::Decision::DENY,
+        (false, _) => engine::Decision::Deny { reason: Some("not that".into()) },
+    };
+    Some(Command::Answer { call, fingerprint, decision, by: "me".into() })
 }
 
 fn breakpoint(at: usize) -> Option<Breakpoint> {
@@ -653,6 +659,11 @@ fn play(case: &Case) -> World {
     world.settings.limits.retries = case.retries;
     world.settings.limits.poison_after = case.poison;
     world.settings.limits.deadline_ms = Some(case.deadline);
+    world.settings.approvals = Approvals {
+        unattended: if case.random.is_multiple_of(5) { Unattended::Deny } else { Unattended::Wait },
+        expires_ms: (case.random % 5 < 3).then_some(1_000),
+        on_expiry: if case.random % 5 < 2 { OnExpiry::Deny } else { OnExpiry::Keep },
+    };
     world.settings.recover = if case.random.is_multiple_of(2) { Recover::Auto } else { Recover::Ask };
     // In every third case the budget is shared.
     if matches!(case.start, Start::Queued) && case.random.is_multiple_of(3) {
@@ -706,7 +717,7 @@ fn help(world: &mut World) {
     let asked = session.run().and_then(|run| run.step.calls.iter().find(|call| call.stage == Stage::Asking));
     if let Some(call) = asked.map(|call| call.id) {
         let fingerprint = fingerprint(call);
-        return world.step(Command::Answer { call, fingerprint, allow: true, by: "me".into() });
+        return world.step(Command::Answer { call, fingerprint, decision: engine::Decision::ONCE, by: "me".into() });
     }
     let Some(effect) = world.running.keys().next().copied() else {
         world.now = world.armed.map_or(world.now, |at| at.0.max(world.now));
@@ -786,6 +797,8 @@ fn the_sequences_reach_every_kind_of_event() {
         "profile_cleared",
         "allowance_set",
         "thinking_lowered",
+        "grant_given",
+        "grant_revoked",
     ];
     // This needs more processes than a sequence starts: scripts/process_many.txt.
     let later = [&later[..], &ledger[..], &["process_forgotten"]].concat();

@@ -182,7 +182,7 @@ fn r03_no_edge_is_written_twice() {
 fn r03_reserved_edges_are_in_the_table_and_not_drawn() {
     let reserved = |name: &Trigger| Some((name.name(), name.reserved()?));
     let named: Vec<_> = Trigger::ALL.iter().filter_map(reserved).collect();
-    assert_eq!(named, [("question", "R60"), ("answered", "R60"), ("expired", "R60"), ("children_done", "R67")]);
+    assert_eq!(named, [("question", "R60"), ("answered", "R60"), ("children_done", "R67")]);
     for edge in EDGES {
         assert_eq!(edge.reserved, edge.trigger.reserved(), "{edge:?}");
         let is_drawn = drawn().any(|one| (one.trigger, one.from, one.note) == (edge.trigger, edge.from, edge.note));
@@ -483,7 +483,7 @@ fn r11_a_session_is_unfinished_as_long_as_an_owner_must_resume_it() {
 fn check_timers(script: &str, expected: &[(i64, Timer)]) {
     let mut world = run(script);
     for restarted in [false, true] {
-        let mut times = armed(world.session(), &world.settings.limits, None);
+        let mut times = armed(world.session(), (&world.settings.limits, &world.settings.approvals), None);
         times.sort_unstable();
         let expected: Vec<_> = expected.iter().map(|(at, timer)| (Timestamp(*at), *timer)).collect();
         assert_eq!(times, expected, "after\n{script}restarted: {restarted}");
@@ -535,7 +535,7 @@ fn r49_a_run_stalls_after_its_last_progress_and_not_while_it_waits_or_a_call_has
     let check = |rest: &str, stall: Option<i64>| {
         let script = format!("set stall 60000\n{BEGUN}{rest}");
         let world = run(&script);
-        let times = engine::timers::armed(world.session(), &world.settings.limits, None);
+        let times = engine::timers::armed(world.session(), (&world.settings.limits, &world.settings.approvals), None);
         let found = times.iter().find(|(_, timer)| *timer == Timer::Stall).map(|(at, _)| at.0);
         assert_eq!(found, stall, "after\n{script}");
     };

@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use protocol::deprecated::{Deprecated, Surface};
 use protocol::method::{
-    Agent, AgentWait, ApprovalsResolve, BudgetSet, EventsSubscribe, EventsUnsubscribe, HealthGet, METHODS, Method,
-    NoParams, OwnerHandover, ProfilesClear, ProfilesUse, QueueCancel, QueueClear, QueueMode, RunsAbort, RunsBreak,
-    RunsPause, RunsRecord, RunsResume, RunsUndo, SessionsCleanup, SessionsCompact, SessionsDelete, SessionsEnd,
-    SessionsLabel, SessionsResume, SessionsUncompact,
+    Agent, AgentWait, ApprovalsResolve, ApprovalsRevoke, BudgetSet, EventsSubscribe, EventsUnsubscribe, HealthGet,
+    METHODS, Method, NoParams, OwnerHandover, ProfilesClear, ProfilesUse, QueueCancel, QueueClear, QueueMode,
+    RunsAbort, RunsBreak, RunsPause, RunsRecord, RunsResume, RunsUndo, SessionsCleanup, SessionsCompact,
+    SessionsDelete, SessionsEnd, SessionsLabel, SessionsResume, SessionsUncompact,
 };
 use protocol::{ErrorShape, Request, Response};
 use runtime::watchdog;
@@ -111,6 +111,9 @@ async fn answer<'a>(
             encoded::<ProfilesClear>(acting::clear_profiles(caller, self::params::<ProfilesClear>(params)?).await?)
         }
         BudgetSet::NAME => encoded::<BudgetSet>(acting::set_budget(caller, self::params::<BudgetSet>(params)?).await?),
+        ApprovalsRevoke::NAME => {
+            encoded::<ApprovalsRevoke>(acting::revoke_grant(caller, self::params::<ApprovalsRevoke>(params)?).await?)
+        }
         ApprovalsResolve::NAME => encoded::<ApprovalsResolve>(
             acting::resolve_approval(caller, self::params::<ApprovalsResolve>(params)?).await?,
         ),
@@ -140,7 +143,10 @@ fn new_name<'a>(caller: &Caller, method: &'a str) -> &'a str {
 
 /// Refuses what acts to a client inside a tool call: a command is not the user.
 fn may_use(caller: &Caller, method: &str) -> Result<(), Error> {
-    if acts(method) && caller.is_in_call() {
+    // A command that owns the home itself has no peer; it answers no question of the call that it is inside.
+    let answers = [ApprovalsResolve::NAME, ApprovalsRevoke::NAME].contains(&method) && caller.peer.is_none();
+    let answers_itself = || answers && tools::is_here_in_call_of(&caller.service.home().join("calls"));
+    if acts(method) && caller.is_in_call() || answers_itself() {
         return Err(Error::State {
             what: format!("a process inside a tool call may not use `{method}` on the home that the call belongs to"),
             hint: "run it outside of the agent, for example in a terminal".to_owned(),

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod approvals;
 mod bad_input;
 mod catch_up;
 mod chat;

@@ -9,9 +9,9 @@ use engine::tables::transitions::RunState;
 use engine::{Outcome, QueueMode, RunId};
 use journal::Memory;
 use protocol::method::{
-    AbortParams, Agent, AgentAnswer, AgentParams, AgentWait, AnswerParams, ApprovalsResolve, Attachment, AuditParams,
-    Cap, EndParams, Ended, HealthGet, NoParams, ReceiptParams, ReceiptsGet, ResumeParams, RunParams, RunsAbort,
-    RunsShow, SessionsAudit, SessionsEnd, SessionsResume, SubscribeParams, WaitParams, WaitStatus,
+    AbortParams, Agent, AgentAnswer, AgentParams, AgentWait, Attachment, AuditParams, Cap, EndParams, Ended, HealthGet,
+    NoParams, ReceiptParams, ReceiptsGet, ResumeParams, RunParams, RunsAbort, RunsShow, SessionsAudit, SessionsEnd,
+    SessionsResume, SubscribeParams, WaitParams, WaitStatus,
 };
 use protocol::method::{EventsSubscribe, EventsUnsubscribe, UnsubscribeParams};
 use protocol::show::{AuditLine, Payload, ReplyStop};
@@ -20,7 +20,7 @@ use serde_json::json;
 
 use crate::support::{Home, KEY, message, observe};
 
-async fn accepted(answers: &mut Answers<Agent>) -> RunId {
+pub(crate) async fn accepted(answers: &mut Answers<Agent>) -> RunId {
     let AgentAnswer::Accepted { run_id, accepted_at, .. } = answers.next().await.unwrap() else {
         panic!("not accepted")
     };
@@ -28,14 +28,14 @@ async fn accepted(answers: &mut Answers<Agent>) -> RunId {
     run_id
 }
 
-async fn ended(answers: &mut Answers<Agent>) -> Ended {
+pub(crate) async fn ended(answers: &mut Answers<Agent>) -> Ended {
     match answers.next().await.unwrap() {
         AgentAnswer::Ok(ended) | AgentAnswer::Error(ended) | AgentAnswer::Timeout(ended) => ended,
         other @ (AgentAnswer::Accepted { .. } | AgentAnswer::Command { .. }) => panic!("no end: {other:?}"),
     }
 }
 
-fn code(error: ClientError) -> ErrorCode {
+pub(crate) fn code(error: ClientError) -> ErrorCode {
     let ClientError::Answered(shape) = error else { panic!("{error:?}") };
     assert!(shape.details.is_some_and(|details| !details.hint.is_empty()), "{}", shape.message);
     shape.code
@@ -291,109 +291,6 @@ async fn r35_the_next_owner_queues_runs_in_the_order_of_acceptance() {
     home.leave().await;
 }
 
-/// R15: an abort reaches a run that waits for approval: its request closes, and the call never runs.
-#[tokio::test]
-async fn r15_an_abort_withdraws_an_approval_request() {
-    let home = Home::new();
-    let (client, _, mut events) = home.connect(vec![Cap::Asks]).await;
-    let mut answers = client.ask::<Agent>(message("main", "k", "run `echo hi > there.txt`")).unwrap();
-    let run = accepted(&mut answers).await;
-    assert_eq!(observe(&mut events).await.unwrap().event, "ask");
-    client.call::<RunsAbort>(AbortParams { run: Some(run.to_string()), ..AbortParams::default() }).await.unwrap();
-    assert_eq!(ended(&mut answers).await.outcome, Outcome::Aborted);
-    assert_eq!(observe(&mut events).await.unwrap().event, "answered");
-    home.leave().await;
-}
-
-/// R60: every client that can approve receives the request, also one that connects later; the first answer counts, and
-/// the others are notified.
-#[tokio::test]
-async fn r60_an_approval_request_goes_to_all_approvers_and_the_first_answer_counts() {
-    let home = Home::new();
-    let (client, _, mut events) = home.connect(vec![Cap::Asks]).await;
-    let mut answers = client.ask::<Agent>(message("main", "k", "run `echo hi > there.txt`")).unwrap();
-    accepted(&mut answers).await;
-    let ask = observe(&mut events).await.unwrap();
-    assert_eq!((ask.event.as_str(), &ask.payload["session"]), ("ask", &json!(KEY)));
-    let (second, _, mut second_events) = home.connect(vec![Cap::Asks]).await;
-    assert_eq!(observe(&mut second_events).await.unwrap().payload, ask.payload, "the request is still open");
-    let answer = |allow| AnswerParams {
-        call: serde_json::from_value(ask.payload["call"].clone()).unwrap(),
-        fingerprint: serde_json::from_value(ask.payload["fingerprint"].clone()).unwrap(),
-        allow,
-    };
-    second.call::<ApprovalsResolve>(answer(false)).await.unwrap();
-    let late = client.call::<ApprovalsResolve>(answer(true)).await.unwrap_err();
-    assert!(matches!(code(late), ErrorCode::Refused | ErrorCode::NotFound));
-    for events in [&mut events, &mut second_events] {
-        let event = observe(events).await.unwrap();
-        assert_eq!((event.event.as_str(), &event.payload["allow"]), ("answered", &json!(false)));
-    }
-    ended(&mut answers).await;
-
-    home.leave().await;
-}
-
-/// R60: a client that follows a session is asked for this session only, behind the lines that came before.
-#[tokio::test]
-async fn r60_a_client_that_follows_a_session_is_asked_for_no_other() {
-    let home = Home::new();
-    let follow = |key: &str| SubscribeParams { session: Some(key.to_owned()), ..SubscribeParams::default() };
-    let (other, _, mut other_events) = home.connect(vec![Cap::Asks]).await;
-    other.call::<EventsSubscribe>(follow("other")).await.unwrap();
-    let (client, _, mut events) = home.connect(vec![Cap::Asks]).await;
-    client.call::<EventsSubscribe>(follow("main")).await.unwrap();
-    let mut answers = client.ask::<Agent>(message("main", "k", "run `echo hi > there.txt`")).unwrap();
-    accepted(&mut answers).await;
-    let mut has_asked_line = false;
-    let ask = loop {
-        let event = observe(&mut events).await.unwrap();
-        if event.event == "ask" {
-            break event;
-        }
-        has_asked_line |= event.payload["stream"] == "tool" && event.payload["type"] == "asked";
-    };
-    assert!(has_asked_line, "the question comes behind its line");
-    // One that begins to follow later is asked behind the lines that it missed.
-    let (late, _, mut late_events) = home.connect(vec![Cap::Asks]).await;
-    assert_eq!(observe(&mut late_events).await.unwrap().payload, ask.payload, "it follows nothing yet");
-    late.call::<EventsSubscribe>(SubscribeParams { whole: true, ..follow("main") }).await.unwrap();
-    let mut missed = vec![];
-    while missed.last().is_none_or(|event: &protocol::EventFrame| event.event != "ask") {
-        missed.push(observe(&mut late_events).await.unwrap());
-    }
-    assert!(missed.len() > 3 && missed.last().unwrap().payload == ask.payload, "{missed:?}");
-    let answer = AnswerParams {
-        call: serde_json::from_value(ask.payload["call"].clone()).unwrap(),
-        fingerprint: serde_json::from_value(ask.payload["fingerprint"].clone()).unwrap(),
-        allow: false,
-    };
-    client.call::<ApprovalsResolve>(answer).await.unwrap();
-    ended(&mut answers).await;
-    assert_eq!(observe(&mut other_events).await.unwrap().event, "answered", "nothing was asked there");
-    home.leave().await;
-}
-
-#[tokio::test]
-async fn r60_a_client_that_follows_another_session_is_no_approver() {
-    let home = Home::new();
-    let (client, _, _events) = home.connect(vec![Cap::Asks]).await;
-    let follow = SubscribeParams { session: Some("other".to_owned()), ..SubscribeParams::default() };
-    let subscribed = client.call::<EventsSubscribe>(follow).await.unwrap();
-    let mut answers = client.ask::<Agent>(message("main", "k2", "run `echo hi > there.txt`")).unwrap();
-    accepted(&mut answers).await;
-    ended(&mut answers).await;
-    assert!(!home.path().join("../workspace/there.txt").exists());
-    // One that no longer follows it is asked for all again.
-    let end = UnsubscribeParams { subscription: subscribed.subscription };
-    client.call::<EventsUnsubscribe>(end).await.unwrap();
-    let mut answers = client.ask::<Agent>(message("main", "k3", "run `echo ho > there.txt`")).unwrap();
-    let run = accepted(&mut answers).await;
-    client.call::<RunsAbort>(AbortParams { run: Some(run.to_string()), ..AbortParams::default() }).await.unwrap();
-    assert_eq!(ended(&mut answers).await.outcome, Outcome::Aborted);
-    home.leave().await;
-}
-
 /// R41: a folder that a client names and that is not there is refused; the default one is made.
 #[tokio::test]
 async fn r41_a_workspace_that_a_client_names_and_that_is_not_there_is_refused() {
@@ -428,17 +325,6 @@ async fn r60_a_method_is_reached_by_its_old_name_and_the_owner_is_warned_once() 
     let warning = home.notes.recv().await.unwrap();
     assert!(warning.contains("the method `asks.answer` is now called `approvals.resolve`"), "{warning}");
     assert!(home.notes.try_recv().is_err(), "once");
-    home.leave().await;
-}
-
-#[tokio::test]
-async fn r60_without_an_approver_a_call_is_denied() {
-    let home = Home::new();
-    let (client, _events) = home.client().await;
-    let mut answers = client.ask::<Agent>(message("main", "k2", "run `echo hi > there.txt`")).unwrap();
-    accepted(&mut answers).await;
-    ended(&mut answers).await;
-    assert!(!home.path().join("../workspace/there.txt").exists());
     home.leave().await;
 }
 

@@ -298,4 +298,8 @@ impl Read for Memory {
         let open = |row: &ApprovalRow| row.allowed.is_none() && session.is_none_or(|session| row.session == session);
         Ok(self.lock().tables.approvals.filter(open))
     }
+
+    fn closed_approvals(&self) -> Result<Vec<ApprovalRow>, Error> {
+        Ok(self.lock().tables.approvals.filter(|row: &ApprovalRow| row.allowed.is_some()))
+    }
 }

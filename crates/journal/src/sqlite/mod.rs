@@ -409,4 +409,8 @@ impl Read for Sqlite {
     fn approvals(&self, session: Option<SessionId>) -> Result<Vec<ApprovalRow>, Error> {
         self.reader.approvals(session)
     }
+
+    fn closed_approvals(&self) -> Result<Vec<ApprovalRow>, Error> {
+        self.reader.closed_approvals()
+    }
 }

@@ -357,4 +357,8 @@ impl Read for Reader {
             None => rows::list(connection, "view_approvals WHERE open", []),
         })
     }
+
+    fn closed_approvals(&self) -> Result<Vec<ApprovalRow>, Error> {
+        self.query(|connection| rows::list(connection, "view_approvals WHERE NOT open", []))
+    }
 }

@@ -185,6 +185,7 @@ fn r10_runs_receipts_and_approvals_read_back_and_change(store: &mut Store) {
     assert_eq!(by_key(&two, "other"), None);
     assert_eq!(journal.approvals(None).unwrap(), [approval_row(&one, 1, None), approval_row(&two, 2, None)]);
     assert_eq!(journal.approvals(Some(two.session)).unwrap(), [approval_row(&two, 2, None)]);
+    assert_eq!(journal.closed_approvals().unwrap(), [approval_row(&one, 0, Some(true))]);
 }
 
 fn r10_a_run_under_way_is_in_the_state_that_its_session_is_in(store: &mut Store) {

@@ -1,22 +1,24 @@
 //! One event of every kind, and rows for the views.
 
+use engine::policy::PolicyRule;
 use engine::tables::compaction::CompactionStep;
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
 use engine::{
-    Allowance, AllowanceSet, ApprovalRow, AskAnswered, Attachment, Attribution, BlockOf, BlockSigned, Body, BodyKind,
-    BreakpointSet, BudgetAsked, BudgetSet, CallAsked, CallChecked, CallEnding, CallFound, CallId, CallLost,
-    CallOutcome, CallPartAdded, CallSettled, CallStarted, CandidateCooldownLifted, CandidateCooldownSet, Closed,
-    Compacted, CompactionAsked, CompactionBegun, CompactionCause, CompactionFailed, Content, DeliveryEnded,
-    DeliveryStarted, EffectId, EffectKind, EndingCause, EndingSet, Epoch, ErasureEnded, Event, Failed, Failure,
-    FailureClass, FileContent, FileKind, FilesChanged, Found, Gathered, Hash, ImageMade, InterruptCause, Item, ItemAt,
-    Leg, LifecycleChanged, MessageAccepted, MessageId, MessageSealed, MessageSettled, Modes, Next, NotKept, Note,
-    Noted, Opened, Outcome, OutputAdded, OverrideSet, Overrides, PauseCause, Paused, Policy, ProcessAdopted,
-    ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten, ProfileAnswered, ProfileCooldownLifted,
-    ProfileCooldownSet, ProfilePreferred, QueueMode, QueuePlace, ReasoningAdded, ReceiptRow, ReceiptState, Reported,
-    RequestOpened, RequestSent, Reset, ResultsTruncated, Resumed, RetryScheduled, RunEnded, RunId, RunRow, RunStarted,
-    Scope, SealedCall, Seq, SessionLabelled, SessionRow, Spent, StepBegun, StreamInterrupted, TextAdded, TextRetracted,
-    Thinking, ThinkingLowered, Timestamp, TitleAsked, TitleEnded, ToolClass, TruncatedResult, Uncompacted, UndoEnded,
+    Allowance, AllowanceSet, ApprovalGrant, ApprovalRow, AskAnswered, AskExpired, Attachment, Attribution, BlockOf,
+    BlockSigned, Body, BodyKind, BreakpointSet, BudgetAsked, BudgetSet, CallAsked, CallChecked, CallEnding, CallFound,
+    CallId, CallLost, CallOutcome, CallPartAdded, CallSettled, CallStarted, CandidateCooldownLifted,
+    CandidateCooldownSet, Closed, Compacted, CompactionAsked, CompactionBegun, CompactionCause, CompactionFailed,
+    Content, DeliveryEnded, DeliveryStarted, EditedArguments, EffectId, EffectKind, EndingCause, EndingSet, Epoch,
+    ErasureEnded, Event, Failed, Failure, FailureClass, FileContent, FileKind, FilesChanged, Found, Gathered,
+    GrantGiven, GrantRevoked, Hash, ImageMade, InterruptCause, Item, ItemAt, Leg, LifecycleChanged, MessageAccepted,
+    MessageId, MessageSealed, MessageSettled, Modes, Next, NotKept, Note, Noted, Opened, Outcome, OutputAdded,
+    OverrideSet, Overrides, PauseCause, Paused, Policy, ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding,
+    ProcessForgotten, ProfileAnswered, ProfileCooldownLifted, ProfileCooldownSet, ProfilePreferred, QueueMode,
+    QueuePlace, ReasoningAdded, ReceiptRow, ReceiptState, Reported, RequestOpened, RequestSent, Reset,
+    ResultsTruncated, Resumed, RetryScheduled, RunEnded, RunId, RunRow, RunStarted, Scope, SealedCall, Seq,
+    SessionLabelled, SessionRow, Spent, StepBegun, StreamInterrupted, TextAdded, TextRetracted, Thinking,
+    ThinkingLowered, Timestamp, TitleAsked, TitleEnded, ToolClass, TruncatedResult, Uncompacted, UndoEnded,
     UndoStarted, Usage, WaitBegan, WaitEnded, WaitFor,
 };
 
@@ -174,9 +176,27 @@ fn of_calls(body: Body) -> Vec<Event> {
     let (effect, fingerprint) = (effect(EffectKind::RunCall, 1), Hash::of(b"fingerprint"));
     let (reason, evidence) = (Some("outside the workspace".to_owned()), Some("sha".to_owned()));
     vec![
-        CallChecked { call, decision: Policy::Ask, fingerprint, evidence, reason, timeout_ms: Some(5_000) }.into(),
+        CallChecked {
+            call,
+            decision: Policy::Ask,
+            fingerprint,
+            evidence,
+            reason,
+            timeout_ms: Some(5_000),
+            grant: None,
+        }
+        .into(),
         CallAsked { call, fingerprint, question: "run `rm`?".to_owned() }.into(),
-        AskAnswered { call, allow: true, by: "terminal".to_owned() }.into(),
+        AskAnswered {
+            call,
+            allow: true,
+            by: "terminal".to_owned(),
+            reason: None,
+            edited: Some(EditedArguments { body, shown: "{}".to_owned() }),
+            grant: None,
+        }
+        .into(),
+        AskExpired { call, kept: true }.into(),
         CallStarted { call, effect, epoch: Epoch(1), class: ToolClass::Once }.into(),
         CallEnding { call, why: EndingCause::Limit }.into(),
         CallLost { call }.into(),
@@ -300,6 +320,8 @@ fn of_waits(body: Body) -> Vec<Event> {
             allowance: Allowance { cost: Some(7), ..Allowance::default() },
         }
         .into(),
+        GrantGiven { grant: grant() }.into(),
+        GrantRevoked { grant: grant().id, by: "terminal".into() }.into(),
     ]
 }
 
@@ -431,5 +453,28 @@ pub(crate) fn receipt_row(script: &Script, n: u128, key: Option<&str>) -> Receip
 
 pub(crate) fn approval_row(script: &Script, index: u32, allowed: Option<bool>) -> ApprovalRow {
     let call = CallId { run: run(), step: 1, index };
-    ApprovalRow { call, session: script.session, question: "may I?".to_owned(), asked_at: Timestamp(6), allowed }
+    ApprovalRow { allowed, ..ApprovalRow::open(call, script.session, "may I?".to_owned(), Timestamp(6)) }
+}
+
+fn grant() -> ApprovalGrant {
+    let id = CallId { run: run(), step: 1, index: 0 };
+    let rule = PolicyRule {
+        decision: Policy::Allow,
+        origin: "a grant".to_owned(),
+        restricts: false,
+        grant: Some(id),
+        tools: vec!["exec".to_owned()],
+        commands: vec!["git status".to_owned()],
+        paths: vec![],
+        hosts: vec![],
+    };
+    ApprovalGrant {
+        id,
+        session: None,
+        key: None,
+        agent: Some("main".to_owned()),
+        rule,
+        by: "terminal".to_owned(),
+        at: Timestamp(6),
+    }
 }

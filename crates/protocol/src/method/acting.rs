@@ -2,7 +2,7 @@
 //! UTC.
 
 use engine::tables::routing::OnlyIf;
-use engine::{Address, CallId, Hash, MessageId, Outcome, ReceiptState, RunId, StopReason, Timestamp, Usage};
+use engine::{Address, MessageId, Outcome, ReceiptState, RunId, StopReason, Timestamp, Usage};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -203,6 +203,10 @@ pub struct AgentParams {
     /// Whether every call that needs approval is approved automatically.
     #[serde(default)]
     pub allow: bool,
+    /// What happens to its calls that need approval: wait or deny; without it as `approvals.unattended` says, else they wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::UnattendedName>"))]
+    pub unattended: Option<engine::Unattended>,
     /// The classes (edit, exec) and names of tools before whose first call the run stops, each once. Such a message begins a
     /// run of its own: without a mode it is a followup, and it can be no steer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -545,21 +549,6 @@ pub struct QueueModeSet {
     /// The mode of messages that name none.
     #[cfg_attr(feature = "schema", schemars(with = "names::QueueModeName"))]
     pub mode: engine::QueueMode,
-}
-
-/// Parameters of `approvals.resolve`: the decision on an approval request. The first decision counts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct AnswerParams {
-    /// The id of the call that needs approval.
-    #[cfg_attr(feature = "schema", schemars(with = "String"))]
-    pub call: CallId,
-    /// The fingerprint of the call, as in the approval request.
-    #[cfg_attr(feature = "schema", schemars(with = "String"))]
-    pub fingerprint: Hash,
-    /// Whether the call may run.
-    pub allow: bool,
 }
 
 /// Parameters of `events.subscribe`: a session, a run, or neither for the whole home.

@@ -122,6 +122,13 @@ pub(crate) enum OnlyIfName {
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "engine::Unattended", rename_all = "snake_case")]
+pub(crate) enum UnattendedName {
+    Wait,
+    Deny,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Leg", rename_all = "snake_case")]
 pub(crate) enum LegName {
     Steer,

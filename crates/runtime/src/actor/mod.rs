@@ -9,11 +9,10 @@ mod mail;
 mod publish;
 mod timers;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ::journal::{Error, Kind};
-use engine::{Budget, CallId, Do, IllegalEdge, Input, Machine, Pump, Report, RunId};
+use engine::{Budget, Do, IllegalEdge, Input, Machine, Pump, Report, RunId};
 use tokio::sync::watch;
 
 use crate::crashpoint;
@@ -68,8 +67,6 @@ pub(crate) struct Actor<'a> {
     lane: LaneSide<'a>,
     ledger: LedgerSide,
     timers: Timers,
-    /// The calls whose approval was requested.
-    asked: BTreeSet<CallId>,
     /// The configured limits of the last run that this actor has seen.
     budget: Budget,
     leaving: watch::Receiver<Leaving>,
@@ -94,7 +91,6 @@ impl<'a> Actor<'a> {
             lane: LaneSide::new(admission, ticket),
             ledger: LedgerSide::new(shared.ledger.cooldowns_cleared()),
             timers: Timers::default(),
-            asked: BTreeSet::new(),
             budget: Budget::default(),
             leaving: shared.sessions.leaving(),
             closing: false,

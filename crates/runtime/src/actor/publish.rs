@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use engine::{Batch, CallOutcome, Event, Phase, Stage};
+use engine::{Batch, CallOutcome, Event, Phase};
 
-use super::{Actor, Offer};
+use super::Actor;
 use crate::crashpoint;
-use crate::runtime::{ApprovalRequest, Published};
+use crate::runtime::Published;
 
 impl Actor<'_> {
     pub(super) fn publish(&mut self, batch: Arc<Batch>) {
@@ -40,7 +40,6 @@ impl Actor<'_> {
             passed: self.pump.machine().passed().to_vec(),
             resources: session.resources(&self.budget),
         });
-        self.ask();
     }
 
     /// Releases what the runtime holds for a run, a call or a process that has ended.
@@ -60,24 +59,6 @@ impl Actor<'_> {
             }
             Event::ProcessForgotten(forgotten) => self.shared.forget_process(forgotten.process),
             _ => {}
-        }
-    }
-
-    /// Sends each open approval request to the approver once; without an approver the answer is no.
-    fn ask(&mut self) {
-        let Some(session) = self.pump.session().filter(|session| session.is_active() && !session.account.closed) else {
-            return;
-        };
-        let mut answers = vec![];
-        for call in session.run().into_iter().flat_map(|run| &run.step.calls).filter(|call| call.stage == Stage::Asking)
-        {
-            let Some(fingerprint) = call.fingerprint.filter(|_| self.asked.insert(call.id)) else { continue };
-            let text = call.question.clone().unwrap_or_default();
-            let request = ApprovalRequest { key: session.account.key.clone(), call: call.id, fingerprint, text };
-            answers.extend(self.shared.ask(request));
-        }
-        for answer in answers {
-            self.offer(Offer::command(answer, None));
         }
     }
 }

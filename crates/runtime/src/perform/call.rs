@@ -43,6 +43,7 @@ pub(super) async fn check(
         evidence: checked.evidence,
         reason: checked.reason,
         timeout_ms: checked.timeout_ms,
+        grant: checked.grant,
     };
     reporter.report(report).await;
 }

@@ -18,8 +18,8 @@ use std::pin::pin;
 use std::sync::{Arc, PoisonError};
 
 use engine::{
-    Body, BudgetRequest, CallId, Candidate, CompactionStep, Effect, EffectId, Failure, FailureClass, Hash, MessageId,
-    ProcessState, RepairPolicy, Report, Run, RunId, Session, Settings, Spent, ToolClass,
+    Body, BudgetRequest, CallId, Candidate, CompactionStep, Derived, Effect, EffectId, Failure, FailureClass, Hash,
+    MessageId, ProcessState, RepairPolicy, Report, Run, RunId, Session, Settings, Spent, ToolClass,
 };
 use futures_util::FutureExt as _;
 use journal::DeletedConversation;
@@ -122,7 +122,7 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
         }
         Effect::CheckCall { id, call } => {
             let (request, ahead) = (call_request(job, *call, *id)?, call::Ahead::default());
-            let task = spawn(reporter.clone(), call::check(settings(job), request, Arc::clone(&ahead), reporter));
+            let task = spawn(reporter.clone(), call::check(granted(job), request, Arc::clone(&ahead), reporter));
             return Ok(Underway { task, freezing: None, ahead: Some(ahead) });
         }
         Effect::RunCall { id, call } => run_call(job, (*id, *call), reporter)?,
@@ -221,6 +221,17 @@ fn settings(job: &Job<'_>) -> Arc<Settings> {
     Arc::clone(job.settings.expect("effects of a run are wanted only while its settings are there"))
 }
 
+/// The settings of the run, with what users have allowed since it began.
+fn granted(job: &Job<'_>) -> Arc<Settings> {
+    let (settings, account) = (settings(job), &job.session.account);
+    let granted = job.shared.ledger.granted(account.id, &account.agent);
+    if granted.is_empty() {
+        return settings;
+    }
+    let policy = settings.policy.iter().cloned().chain(granted).collect();
+    Arc::new(Settings { policy, derived: Derived::default(), ..Settings::clone(&settings) })
+}
+
 fn order(job: &mut Job<'_>, candidate: u32, prompt: &Body, items: usize) -> Result<request::Order, journal::Error> {
     let store = job.shared.journal.as_ref();
     let settings = settings(job);
@@ -315,7 +326,7 @@ fn call_request(
     call: CallId,
     started: EffectId,
 ) -> Result<(tools::Context, tools::CallRequest), journal::Error> {
-    let settings = settings(job);
+    let settings = granted(job);
     let call =
         job.session.run().and_then(|run| run.call(call)).expect("effects of a call are wanted only while it is there");
     let arguments = job.conversation.text(&call.arguments, job.shared.journal.as_ref())?;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use engine::tables::limits::MESSAGE_BYTES;
-use engine::{Acknowledgement, BranchId, Command, Content, Refusal, SessionId};
+use engine::{Acknowledgement, BranchId, Command, Content, Decision, EditedCall, Refusal, SessionId};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
@@ -79,6 +79,11 @@ fn masked(shared: &Shared, mut command: Command) -> Command {
         Command::Message { content, options, .. } => options.masked = mask(content).unwrap_or_default(),
         Command::Compact { focus, .. } => drop(mask(focus)),
         Command::Label { title: Some(title), .. } => drop(mask(title)),
+        // The model receives these. Whoever writes a secret into arguments means it.
+        Command::Answer { decision: Decision::Deny { reason: Some(text) }, .. }
+        | Command::Answer { decision: Decision::Once { edited: Some(EditedCall { shown: text, .. }) }, .. } => {
+            *text = shared.resolver.secrets().mask(text);
+        }
         _ => {}
     }
     command

@@ -1,6 +1,5 @@
 //! The runtime of a home: opens sessions, grants lanes, notifies subscribers, shuts down in order.
 
-mod approvals;
 mod error;
 mod handle;
 mod options;
@@ -12,7 +11,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Account, Allowance, Command, Cooldown, LaneWait, LedgerAnswer, LedgerInput, RunId, SharedScope};
+use engine::{
+    Account, Allowance, ApprovalGrant, CallId, Command, Cooldown, LaneWait, LedgerAnswer, LedgerInput, RunId,
+    SharedScope,
+};
 use journal::Journal;
 use tokio::sync::watch;
 
@@ -27,7 +29,6 @@ use crate::latest::Latest;
 use crate::ledger::{self, HomeLedger};
 use crate::sessions::Sessions;
 
-pub use approvals::{ApprovalRequest, Approver, NOBODY_TO_ASK};
 pub use error::Error;
 pub(crate) use handle::create;
 pub use handle::{Acknowledgements, Handle};
@@ -66,7 +67,6 @@ impl Runtime {
             idle_slots: IdleSlots::new(options.idle),
             commit_relay: CommitRelay::new(),
             events: options.events,
-            approver: options.approver,
             lanes: LaneHandle::new(options.waits, options.holds_runs),
             broken: watch::Sender::new(None),
             disk_full_waits: watch::Sender::new(BTreeMap::new()),
@@ -153,8 +153,26 @@ impl Runtime {
     ) -> Result<Vec<(Account, Cooldown)>, Error> {
         match ledger::record(&self.shared, LedgerInput::Clear { provider, profile }).await? {
             LedgerAnswer::Lifted(lifted) => Ok(lifted),
-            LedgerAnswer::Done => Ok(vec![]),
+            LedgerAnswer::Done | LedgerAnswer::Granted(_) | LedgerAnswer::Revoked(_) => Ok(vec![]),
         }
+    }
+
+    /// What users have allowed once and for all.
+    pub fn grants(&self) -> Vec<ApprovalGrant> {
+        self.shared.ledger.grants()
+    }
+
+    /// Allows something once and for all, also for running runs; returns when it is recorded. False if its question has
+    /// given another grant already.
+    pub async fn grant(&self, grant: ApprovalGrant) -> Result<bool, Error> {
+        let answer = ledger::record(&self.shared, LedgerInput::Grant(grant)).await?;
+        Ok(answer == LedgerAnswer::Granted(true))
+    }
+
+    /// Revokes what was allowed; returns whether there was such a grant, when that is recorded.
+    pub async fn revoke_grant(&self, grant: CallId, by: String) -> Result<bool, Error> {
+        let answer = ledger::record(&self.shared, LedgerInput::Revoke { grant, by }).await?;
+        Ok(answer == LedgerAnswer::Revoked(true))
     }
 
     /// Sets the limits of a scope that sessions share; returns when they are recorded.

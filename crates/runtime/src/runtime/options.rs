@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use tokio::sync::mpsc;
 
-use super::{Approver, Published, Resolver};
+use super::{Published, Resolver};
 use crate::idle::IdlePolicy;
 use crate::lanes::LaneUpdate;
 
@@ -22,8 +22,6 @@ pub struct Options {
     pub events: Option<mpsc::UnboundedSender<Published>>,
     /// Receives reports of runs that wait for a lane.
     pub waits: Option<mpsc::UnboundedSender<LaneUpdate>>,
-    /// The approver; without it every request is denied.
-    pub approver: Option<Box<dyn Approver>>,
     /// How long actors of idle sessions are kept.
     pub idle: IdlePolicy,
     /// Whether no run starts or continues before [`start_runs`](super::Runtime::start_runs): for an owner that changes

@@ -8,7 +8,7 @@ use engine::{CallOutcome, CallSettled, EffectId, Timestamp};
 use journal::Journal;
 use tokio::sync::{mpsc, watch};
 
-use super::{Approver, Published, Resolver};
+use super::{Published, Resolver};
 use crate::actor::CommitRelay;
 use crate::budget_pool::BudgetHandle;
 use crate::clock::Clock;
@@ -39,7 +39,6 @@ pub(crate) struct Shared {
     pub(crate) idle_slots: IdleSlots,
     pub(crate) commit_relay: CommitRelay,
     pub(super) events: Option<mpsc::UnboundedSender<Published>>,
-    pub(super) approver: Option<Box<dyn Approver>>,
     pub(crate) lanes: LaneHandle,
     pub(crate) broken: watch::Sender<Option<journal::Error>>,
     pub(super) disk_full_waits: watch::Sender<BTreeMap<String, DiskFullWait>>,

@@ -56,7 +56,7 @@ pub(crate) const VIOLATIONS: &[Violate] = &[
     }),
     (Invariant::Journal, |outside| {
         let (call, session) = (CallId { run: message_id(2).into(), step: 9, index: 9 }, session_id());
-        let row = ApprovalRow { call, session, question: "may it?".into(), asked_at: outside.now, allowed: None };
+        let row = ApprovalRow::open(call, session, "may it?".into(), outside.now);
         append_with(outside, idle_event(outside), Views { approvals: vec![row], ..Views::default() });
     }),
     (Invariant::Outcome, |outside| {

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use engine::{
-    Acknowledgement, Allowance, BodyKind, CallId, Command, Content, Hash, MessageId, Overrides, QueueSettings, Refusal,
-    RunId, Scope, Seq, Timestamp,
+    Acknowledgement, Allowance, BodyKind, CallId, Command, Content, Decision, Hash, MessageId, Overrides,
+    QueueSettings, Refusal, RunId, Scope, Seq, Timestamp,
 };
 use uuid::Uuid;
 
@@ -168,12 +168,12 @@ impl Callers {
             Caller::Cancel(index) => Command::Cancel { message: message_id(index), leg: None },
             Caller::Mistake(call) => {
                 let fingerprint = Hash::of(&fingerprint(&call).0);
-                Command::Answer { call, fingerprint, allow: true, by: "another terminal".into() }
+                Command::Answer { call, fingerprint, decision: Decision::ONCE, by: "another terminal".into() }
             }
             Caller::Leave(call) => Command::Answer {
                 call,
                 fingerprint: fingerprint(&call),
-                allow: plan.seed.leave != Leave::Denied,
+                decision: if plan.seed.leave == Leave::Denied { Decision::DENY } else { Decision::ONCE },
                 by: "the terminal".into(),
             },
             Caller::Pause(_) => Command::Pause { run: None, freeze: false },

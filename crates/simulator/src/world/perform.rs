@@ -275,6 +275,7 @@ fn check(effect: EffectId, call: &Call, outside: &Outside) -> Result<Performer, 
             evidence: None,
             reason,
             timeout_ms: None,
+            grant: None,
         };
         return Ok(Performer::Known([report].into()));
     }
@@ -291,6 +292,7 @@ fn check(effect: EffectId, call: &Call, outside: &Outside) -> Result<Performer, 
         evidence: None,
         reason,
         timeout_ms: None,
+        grant: None,
     };
     Ok(Performer::Known([report].into()))
 }

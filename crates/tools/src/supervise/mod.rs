@@ -31,7 +31,7 @@ use crate::supervise::processes::MARK;
 use crate::supervise::trace::Trace;
 use crate::supervisors;
 
-pub use processes::{ProcessOrigin, is_in_call};
+pub use processes::{ProcessOrigin, is_here_in_call_of, is_in_call};
 
 /// The name of a supervisor's process, as `ps` and `pkill` see it: 15 bytes at most. It is not that of the program, so that
 /// `pkill limulus` ends owners only, and the commands go on.

@@ -167,6 +167,23 @@ pub fn is_in_call(pid: u32) -> bool {
     above.iter().filter(|at| !own.contains(at)).any(is_other)
 }
 
+/// Whether this process is inside a call whose record is in this folder of calls.
+pub fn is_here_in_call_of(calls: &Path) -> bool {
+    let names: Vec<_> = fs::read_dir(calls).into_iter().flatten().flatten().map(|entry| entry.file_name()).collect();
+    let prefix = format!("{MARK}=");
+    ancestors(std::process::id()).into_iter().any(|pid| {
+        let marked = mark(pid).is_some_and(|mark| names.iter().any(|name| name.as_bytes() == &mark[prefix.len()..]));
+        let begins = |word: &str| names.iter().any(|name| word.starts_with(&format!("{}.", name.to_string_lossy())));
+        marked || is_supervisor(pid) && call_of_supervisor(pid).is_some_and(|word| begins(&word))
+    })
+}
+
+/// The argument of a supervisor, which begins with the name of its call.
+fn call_of_supervisor(pid: u32) -> Option<String> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    line.split(|byte| *byte == 0).nth(2).map(|word| String::from_utf8_lossy(word).into_owned())
+}
+
 /// The parent and the start of a process. As long as they are the same, it is in the same command or in none: an orphan goes
 /// to a process that was above it before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

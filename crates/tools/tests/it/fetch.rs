@@ -114,6 +114,7 @@ async fn r24_a_redirect_leaves_no_rule_on_hosts() {
         decision,
         origin: "config.toml:1".to_owned(),
         restricts: false,
+        grant: None,
         tools: vec![],
         commands: vec![],
         paths: vec![],

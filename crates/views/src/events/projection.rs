@@ -336,7 +336,15 @@ impl Projection {
             Event::CallAsked(e) => {
                 ToolLine::Asked { call: e.call, question: e.question.clone(), fingerprint: e.fingerprint }
             }
-            Event::AskAnswered(e) => ToolLine::Answered { call: e.call, allow: e.allow, by: e.by.clone() },
+            Event::AskAnswered(e) => ToolLine::Answered {
+                call: e.call,
+                allow: e.allow,
+                by: e.by.clone(),
+                reason: e.reason.clone(),
+                edited: e.edited.as_ref().map(|edited| edited.shown.clone()),
+                always: e.grant.is_some(),
+            },
+            Event::AskExpired(e) => ToolLine::Expired { call: e.call, kept: e.kept },
             Event::CallLost(e) => ToolLine::Lost { call: e.call },
             Event::CallFound(e) => ToolLine::Found { call: e.call, found: e.found },
             Event::CallEnding(e) => ToolLine::Ending { call: e.call, why: e.why },
@@ -479,6 +487,7 @@ fn run_of(event: &Event) -> Option<RunId> {
         Event::CallChecked(e) => Some(e.call.run),
         Event::CallAsked(e) => Some(e.call.run),
         Event::AskAnswered(e) => Some(e.call.run),
+        Event::AskExpired(e) => Some(e.call.run),
         Event::CallStarted(e) => Some(e.call.run),
         Event::CallEnding(e) => Some(e.call.run),
         Event::CallLost(e) => Some(e.call.run),

@@ -169,6 +169,7 @@ fn settings(model: &str) -> Settings {
         candidates: vec![candidate],
         limits: Limits::default(),
         resume: ResumeMode::Restart,
+        approvals: engine::Approvals::default(),
         exec: Policy::Deny,
         outside: Policy::Deny,
         history_turns: None,

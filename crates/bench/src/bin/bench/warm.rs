@@ -104,6 +104,7 @@ impl runtime::Resolver for Local {
                 ..Limits::default()
             },
             resume: ResumeMode::Restart,
+            approvals: engine::Approvals::default(),
             exec: Policy::Allow,
             outside: Policy::Deny,
             budget: engine::Budget::default(),
@@ -168,7 +169,6 @@ impl Warm {
             tools: tools::ToolSet::default(),
             events: Some(events),
             waits: None,
-            approver: None,
             idle: IdlePolicy::default(),
             holds_runs: false,
         };

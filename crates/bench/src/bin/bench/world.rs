@@ -172,6 +172,7 @@ impl World {
             evidence: None,
             reason: None,
             timeout_ms: None,
+            grant: None,
         });
         let effect = self.next().id();
         let output = Content::text(BodyKind::Output, output);
@@ -272,9 +273,15 @@ impl World {
                         evidence: None,
                         reason,
                         timeout_ms: None,
+                        grant: None,
                     });
                     if decision == Policy::Ask {
-                        self.offer(Command::Answer { call, fingerprint, allow: true, by: "bench".into() });
+                        self.offer(Command::Answer {
+                            call,
+                            fingerprint,
+                            decision: engine::Decision::ONCE,
+                            by: "bench".into(),
+                        });
                     }
                 }
                 Effect::RunCall { id, .. } => self.run_call(id),
@@ -355,6 +362,7 @@ impl World {
             evidence: None,
             reason: None,
             timeout_ms: None,
+            grant: None,
         });
         self.next().id()
     }
@@ -410,6 +418,7 @@ pub(super) fn settings() -> Settings {
         }],
         limits: Limits::default(),
         resume: ResumeMode::Restart,
+        approvals: engine::Approvals::default(),
         exec: Policy::Allow,
         outside: Policy::Ask,
         budget: engine::Budget::default(),

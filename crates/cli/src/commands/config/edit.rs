@@ -4,12 +4,12 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use config::{Config, Globals, Remark, read_config, template};
 use serde::Serialize;
 
 use super::{file, remarks, set};
+use crate::editor;
 use crate::error::{CliError, Exit};
 use crate::output::say_text;
 use crate::prompt;
@@ -35,7 +35,8 @@ enum Choice {
 pub(super) fn run(globals: &Globals, key: Option<&str>, as_json: bool) -> Result<(), CliError> {
     let key = key.map(set::key).transpose()?;
     let file = key.map_or_else(|| file::of_user(globals), |key| config::file_of(globals, &key));
-    let editor = editor(globals, &file)?;
+    let example = format!("`EDITOR=nano limulus config edit`; the file is {}", file.display());
+    let editor = editor::of(globals, &example)?;
     let before = file::read(&file)?;
     let start = before.clone().unwrap_or_else(template);
     let copy = Copy::new(&file, &start)?;
@@ -76,16 +77,6 @@ pub(super) fn run(globals: &Globals, key: Option<&str>, as_json: bool) -> Result
     }))
 }
 
-/// The editor of this user: a command of the shell.
-fn editor(globals: &Globals, file: &Path) -> Result<String, CliError> {
-    let named = ["VISUAL", "EDITOR"].into_iter().find_map(|name| globals.environment.get(name));
-    named.filter(|name| !name.trim().is_empty()).map(str::to_owned).ok_or_else(|| CliError::Refused {
-        exit: Exit::Refused,
-        what: "neither VISUAL nor EDITOR names an editor".to_owned(),
-        hint: format!("set one, such as `EDITOR=nano limulus config edit`; the file is {}", file.display()),
-    })
-}
-
 /// Asks what to do. None without a terminal.
 fn choose() -> Option<Choice> {
     if !prompt::is_possible() {
@@ -124,15 +115,7 @@ impl Copy {
 
     /// Waits for the editor to end.
     fn open(&self, editor: &str, start: &str) -> Result<(), CliError> {
-        let mut shell = Command::new("sh");
-        let ended = shell.args(["-c", &format!("{editor} \"$@\""), editor]).arg(&self.path).status();
-        match ended {
-            Ok(ended) if ended.success() => Ok(()),
-            Ok(ended) => Err(self.kept_if_changed(start, &format!("the editor `{editor}` ended with {ended}"))),
-            Err(error) => {
-                Err(self.kept_if_changed(start, &format!("the editor `{editor}` cannot be started ({error})")))
-            }
-        }
+        editor::open(editor, &self.path).map_err(|why| self.kept_if_changed(start, &why))
     }
 
     fn text(&self) -> Result<String, CliError> {

@@ -54,7 +54,7 @@ fn r18_the_story_of_a_run_killed_twice() {
     scene.offer(engine::Command::Answer {
         call,
         fingerprint: engine::Hash::of(b"call"),
-        allow: true,
+        decision: engine::Decision::ONCE,
         by: "the user".to_owned(),
     });
     scene.crash();

@@ -50,6 +50,15 @@ impl Screen {
     /// Prints a question on stderr; the user types the answer after it.
     /// What was typed until then is discarded before the mark for the answer is there.
     pub(crate) fn ask(&mut self, session: &str, question: &str, discard_input: impl FnOnce()) {
+        self.ask_with(rows::ANSWER, session, question, discard_input);
+    }
+
+    /// The same for a question that is answered with yes or no.
+    pub(crate) fn ask_yes(&mut self, session: &str, question: &str, discard_input: impl FnOnce()) {
+        self.ask_with(rows::YES_OR_NO, session, question, discard_input);
+    }
+
+    fn ask_with(&mut self, mark: &str, session: &str, question: &str, discard_input: impl FnOnce()) {
         self.write_rows();
         self.hide_status();
         self.end_line();
@@ -59,7 +68,7 @@ impl Screen {
         let rows = rows::question(&question, Output::Stderr.width());
         let _ = Output::Stderr.write(&rows.join("\n"));
         discard_input();
-        let _ = Output::Stderr.write(rows::ANSWER);
+        let _ = Output::Stderr.write(mark);
         self.footer.bottom = Bottom::Prompt;
     }
 

@@ -8,6 +8,9 @@ use rustix::process::Signal;
 use super::home::PROGRAM;
 use super::{Home, Process, is_alive};
 
+/// The variable of `approvals.unattended`.
+const UNATTENDED: &str = "LIMULUS_APPROVALS__UNATTENDED";
+
 thread_local! {
     static IS_SERVED: Cell<bool> = const { Cell::new(false) };
 }
@@ -54,6 +57,10 @@ impl Owner {
         let mut service = home.program(PROGRAM, &["serve"]);
         // Elsewhere than its clients: what they mean by their folder has to be sent.
         service.current_dir(home.user());
+        // A command that runs its message by itself denies what nobody can be asked about; a service does if it is told to.
+        if variables.iter().all(|(name, _)| name != UNATTENDED) {
+            service.env(UNATTENDED, "deny");
+        }
         let service = Process::spawn(service);
         service.until_err("serving");
         *serving = Some(Serving { service, variables });

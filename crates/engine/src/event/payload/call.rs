@@ -8,6 +8,16 @@ use crate::event::{CallOutcome, EndingCause, Found};
 use crate::ids::{CallId, EffectId, Epoch, Hash};
 use crate::settings::{Policy, ToolClass};
 
+/// The arguments that somebody gave a call instead of its own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EditedArguments {
+    /// All of them.
+    pub body: Body,
+    /// Their beginning, for the model.
+    pub shown: String,
+}
+
 payload! {
     /// A call was checked against its schema and the policy.
     #[allow(missing_docs, reason = "the fields say it themselves")]
@@ -28,6 +38,9 @@ payload! {
         /// [`Limits::tool_timeout_ms`]: crate::settings::Limits::tool_timeout_ms
         #[serde(default, skip_serializing_if = "Option::is_none")]
         timeout_ms: Option<u64>,
+        /// The grant without which it would need approval.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        grant: Option<CallId>,
     }
     /// Approval is requested for a call.
     #[allow(missing_docs, reason = "the fields say it themselves")]
@@ -46,6 +59,22 @@ payload! {
         allow: bool,
         /// Who or what answered.
         by: String,
+        /// Why it may not run, for the model.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// The arguments that the call is to run with instead of its own: it is checked once more.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        edited: Option<EditedArguments>,
+        /// The grant by which such calls are allowed from now on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        grant: Option<CallId>,
+    }
+    /// Nobody answered the approval request in time.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    AskExpired {
+        call: CallId,
+        /// Whether it stays open; else the call is denied.
+        kept: bool,
     }
     /// A call is decided; it begins when this is synced (for a read-only tool: written).
     #[allow(missing_docs, reason = "the fields say it themselves")]

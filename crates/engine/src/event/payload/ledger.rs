@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::payload;
+use crate::approval::ApprovalGrant;
 use crate::failure::FailureClass;
-use crate::ids::{BranchId, EffectId, Hash, Timestamp};
+use crate::ids::{BranchId, CallId, EffectId, Hash, Timestamp};
 use crate::settings::Thinking;
 
 payload! {
@@ -59,6 +60,18 @@ payload! {
         accepted: Thinking,
         /// The hash of the configuration of the model: with another one the level is asked for again.
         config: Hash,
+    }
+    /// A user has allowed something once and for all.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    GrantGiven {
+        grant: ApprovalGrant,
+    }
+    /// That holds no longer.
+    GrantRevoked {
+        /// The id of the grant.
+        grant: CallId,
+        /// Who revoked it.
+        by: String,
     }
     /// A profile is preferred.
     ProfilePreferred {

@@ -130,8 +130,9 @@ impl Session {
             Event::EndingSet(e) => self.in_run(|run| run.ending_set(e, at)),
             Event::BreakpointSet(e) => self.in_run(|run| run.breakpoint_set(e)),
             Event::CallChecked(e) => self.in_run(|run| run.call_checked(e)),
-            Event::CallAsked(e) => self.in_run(|run| run.call_asked(e)),
+            Event::CallAsked(e) => self.in_run(|run| run.call_asked(e, at)),
             Event::AskAnswered(e) => self.in_run(|run| run.ask_answered(e)),
+            Event::AskExpired(e) => self.in_run(|run| run.ask_expired(e)),
             Event::CallStarted(e) => self.in_run(|run| run.call_started(e, at)),
             Event::CallEnding(e) => self.in_run(|run| run.set_stage(e.call, Stage::Ending { why: e.why })),
             Event::CallLost(e) => self.in_run(|run| run.call_lost(e.call)),
@@ -153,7 +154,9 @@ impl Session {
             | Event::ThinkingLowered(_)
             | Event::ProfilePreferred(_)
             | Event::ProfileCooldownLifted(_)
-            | Event::AllowanceSet(_) => {}
+            | Event::AllowanceSet(_)
+            | Event::GrantGiven(_)
+            | Event::GrantRevoked(_) => {}
         }
     }
 

@@ -1,8 +1,8 @@
 //! Folds events into a run: its phase, its step, its calls.
 
 use crate::event::{
-    AskAnswered, BlockSigned, Breakpoint, BreakpointSet, BudgetAsked, CallAsked, CallChecked, CallFound, CallOutcome,
-    CallPartAdded, CallSettled, CallStarted, CandidateCooldownLifted, CompactionAsked, CompactionBegun,
+    AskAnswered, AskExpired, BlockSigned, Breakpoint, BreakpointSet, BudgetAsked, CallAsked, CallChecked, CallFound,
+    CallOutcome, CallPartAdded, CallSettled, CallStarted, CandidateCooldownLifted, CompactionAsked, CompactionBegun,
     CompactionFailed, EndingSet, Failed, Found, ImageMade, MessageSealed, Next, Note, Noted, OutputAdded, Paused,
     ReasoningAdded, RetryScheduled, StepBegun, StreamInterrupted, TextAdded, WaitBegan, WaitEnded, WaitFor,
 };
@@ -122,10 +122,11 @@ impl Run {
         self.ending = Some(Ending { outcome: e.outcome, terminate: e.terminate, reset: e.reset, since: at });
     }
 
-    pub(super) fn call_asked(&mut self, e: &CallAsked) {
+    pub(super) fn call_asked(&mut self, e: &CallAsked, at: Timestamp) {
         self.change(e.call, |call| {
             call.stage = Stage::Asking;
             call.question = Some(e.question.clone());
+            call.asked_at = Some(at);
         });
     }
 
@@ -425,12 +426,32 @@ impl Run {
         });
     }
 
-    /// A denied call returns to `Guarding`: its `CallSettled` is in the same batch.
+    /// A denied call returns to `Guarding`: its `CallSettled` is in the same batch. So does one with other arguments, which
+    /// are checked.
     pub(super) fn ask_answered(&mut self, e: &AskAnswered) {
+        self.question_closed();
+        self.set_stage(e.call, if e.allow && e.edited.is_none() { Stage::Ready } else { Stage::Guarding });
+        if let Some(edited) = &e.edited {
+            self.change(e.call, |call| {
+                call.arguments = edited.body;
+                call.edited = Some(edited.shown.clone());
+            });
+        }
+    }
+
+    /// As [`Run::ask_answered`] for a denied call, unless the question stays open.
+    pub(super) fn ask_expired(&mut self, e: &AskExpired) {
+        if e.kept {
+            return self.change(e.call, |call| call.is_overdue = true);
+        }
+        self.question_closed();
+        self.set_stage(e.call, Stage::Guarding);
+    }
+
+    fn question_closed(&mut self) {
         if !self.waits_for_lane() {
             self.phase = Phase::ToolExec;
         }
-        self.set_stage(e.call, if e.allow { Stage::Ready } else { Stage::Guarding });
     }
 
     pub(super) fn call_started(&mut self, e: &CallStarted, at: Timestamp) {

@@ -29,8 +29,8 @@ mod page;
 /// `breakpoint_set`, `reset` and those of processes and files.
 const KINDS: &str = "
     created forked opened closed message_accepted message_settled gathered run_started request_sent message_sealed call_asked
-    ask_answered call_started call_ending call_settled compacted results_cut uncompacted compaction_asked noted budget_set wait_began wait_ended retry_scheduled candidate_cooled candidate_cleared
-    profile_cooled profile_preferred profile_cleared allowance_set ending_set
+    ask_answered ask_expired call_started call_ending call_settled compacted results_cut uncompacted compaction_asked noted budget_set wait_began wait_ended retry_scheduled candidate_cooled candidate_cleared
+    profile_cooled profile_preferred profile_cleared allowance_set grant_given grant_revoked ending_set
     run_ended breakpoint_set reset paused resumed lifecycle_changed override_set session_labelled delivery_started
     delivery_ended
     process_adopted process_ending process_ended process_forgotten files_changed undo_started undo_ended erasure_ended title_asked
@@ -89,6 +89,7 @@ fn accepted(message: MessageId) -> MessageAccepted {
         model: Some("acme/two".into()),
         deadline_ms: Some(5),
         allow: true,
+        unattended: Some(engine::Unattended::Deny),
         compact: true,
         stop_before: vec!["edit".into()],
         plan: true,
@@ -172,10 +173,42 @@ fn attachment() -> Attachment {
     Attachment { body: BODY, media_type: "image/png".into(), name: "a.png".into() }
 }
 
+fn grant() -> engine::ApprovalGrant {
+    let rule = engine::policy::PolicyRule {
+        decision: Policy::Allow,
+        origin: "allowed in answer to a question".into(),
+        restricts: true,
+        grant: Some(CALL),
+        tools: vec!["exec".into()],
+        commands: vec!["git log *".into()],
+        paths: vec!["a".into()],
+        hosts: vec!["b".into()],
+    };
+    let (session, key) = (Some(SessionId(Uuid::from_u128(1))), Some("agent:main:main".into()));
+    engine::ApprovalGrant {
+        id: CALL,
+        session,
+        key,
+        agent: Some("main".into()),
+        rule,
+        by: "me".into(),
+        at: Timestamp(5),
+    }
+}
+
 fn call_samples() -> Vec<Event> {
     vec![
         CallAsked { call: CALL, fingerprint: HASH, question: "?".into() }.into(),
-        engine::AskAnswered { call: CALL, allow: true, by: "me".into() }.into(),
+        engine::AskAnswered {
+            call: CALL,
+            allow: true,
+            by: "me".into(),
+            reason: Some("no".into()),
+            edited: Some(engine::EditedArguments { body: BODY, shown: "{}".into() }),
+            grant: Some(CALL),
+        }
+        .into(),
+        engine::AskExpired { call: CALL, kept: true }.into(),
         CallStarted { call: CALL, effect: EFFECT, epoch: Epoch(2), class: ToolClass::Idempotent }.into(),
         CallEnding { call: CALL, why: EndingCause::Limit }.into(),
         CallSettled {
@@ -255,6 +288,8 @@ fn run_samples() -> Vec<Event> {
         ProfilePreferred { provider: "acme".into(), profile: Some("home".into()) }.into(),
         ProfileCooldownLifted { provider: "acme".into(), profile: Some("home".into()) }.into(),
         AllowanceSet { scope: Some(Scope::Home), agent: Some("main".into()), allowance: ALLOWANCE }.into(),
+        engine::GrantGiven { grant: grant() }.into(),
+        engine::GrantRevoked { grant: CALL, by: "me".into() }.into(),
         EndingSet { outcome: Outcome::TimedOut, terminate: true, reset: true }.into(),
         RunEnded {
             run: RUN,
@@ -343,6 +378,7 @@ fn written_samples() -> Vec<Event> {
             evidence: Some("before".into()),
             reason: Some("outside".into()),
             timeout_ms: Some(5_000),
+            grant: Some(CALL),
         }
         .into(),
         CallLost { call: CALL }.into(),

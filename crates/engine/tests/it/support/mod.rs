@@ -280,6 +280,7 @@ pub(crate) fn settings() -> Settings {
         // Both limits of a run at once would arm two times in every script; `set` sets others.
         limits: Limits { deadline_ms: Some(600_000), stall_ms: None, tool_timeout_ms: 120_000, ..Limits::default() },
         resume: ResumeMode::Restart,
+        approvals: engine::Approvals::default(),
         exec: Policy::Allow,
         outside: Policy::Ask,
         compaction: Compaction::default(),
@@ -303,4 +304,9 @@ pub(crate) fn settings() -> Settings {
         ]
         .into(),
     }
+}
+
+/// Arguments instead of those of a call.
+pub(crate) fn edited(text: &str) -> engine::EditedCall {
+    engine::EditedCall { arguments: engine::Content::text(engine::BodyKind::Arguments, text), shown: text.to_owned() }
 }

@@ -213,6 +213,9 @@ fn set(world: &mut World, key: &str, value: &str) {
         "retries" => limits.retries = number() as u32,
         "continuations" => limits.continuations = number() as u32,
         "poison" => limits.poison_after = number() as u32,
+        "unattended" => world.settings.approvals.unattended = word(value).expect("a way"),
+        "expires" => world.settings.approvals.expires_ms = Some(number()),
+        "on_expiry" => world.settings.approvals.on_expiry = word(value).expect("a way"),
         "random" => world.random = number(),
         "queue_mode" => world.queue.mode = word(value).expect("a mode"),
         "debounce" => world.queue.debounce_ms = number(),
@@ -275,7 +278,14 @@ fn command(world: &mut World, words: &Words) -> Option<Command> {
         "answer" => {
             let call = call_id(world, words.number(1));
             let fingerprint = if words.at(3) == "stale" { Hash::of(b"other") } else { fingerprint(call) };
-            Command::Answer { call, fingerprint, allow: words.at(2) == "yes", by: "the user".into() }
+            let edited = (words.at(2) == "edit").then(|| crate::support::edited(words.at(3)));
+            let reason = Some(words.at(3)).filter(|reason| !reason.is_empty() && *reason != "stale");
+            let decision = match words.at(2) {
+                "no" => engine::Decision::Deny { reason: reason.map(str::to_owned) },
+                "always" => engine::Decision::Always { grant: call },
+                _ => engine::Decision::Once { edited },
+            };
+            Command::Answer { call, fingerprint, decision, by: "the user".into() }
         }
         "undo-files" => Command::Undo {
             run: RunId::from(id(1)),
@@ -547,7 +557,7 @@ fn call_report(world: &World, words: &Words) -> Option<Report> {
             let fingerprint = fingerprint(call_id(world, words.number(1)));
             let effect = effect(&[EffectKind::CheckCall]);
             let timeout_ms = words.option("timeout").map(|ms| ms.parse().expect("a number"));
-            Report::CallChecked { effect, decision, fingerprint, evidence: None, reason, timeout_ms }
+            Report::CallChecked { effect, decision, fingerprint, evidence: None, reason, timeout_ms, grant: None }
         }
         "output" => {
             let offset = words.option("at").map_or_else(

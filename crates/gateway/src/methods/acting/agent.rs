@@ -99,6 +99,7 @@ async fn command(
         model: params.model,
         deadline_ms: params.timeout_ms,
         allow: params.allow,
+        unattended: params.unattended,
         stop_before: params.stop_before,
         plan: params.plan,
         output_schema: params.output_schema.map(Box::new),

@@ -19,6 +19,9 @@ pub(in crate::methods) async fn delete(caller: &Arc<Caller>, params: DeleteParam
     let branch = row.branch;
     let before = reading(service, move |journal| Ok(journal.last(branch)?)).await?;
     super::ask(service, &row, Command::Delete).await?;
+    for grant in service.runtime.grants().iter().filter(|grant| grant.session == Some(row.session)) {
+        service.runtime.revoke_grant(grant.id, "the deletion of its conversation".to_owned()).await?;
+    }
     match until_erased(service, &row, before).await? {
         Ok(Erased { bodies, bytes, files }) => Ok(SessionDeleted { session_key: row.key, bodies, bytes, files }),
         Err(why) => Err(Error::NotErased { key: row.key, why }),

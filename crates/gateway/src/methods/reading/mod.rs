@@ -2,6 +2,7 @@
 //! itself. Nothing here waits for a run or writes.
 
 mod agents;
+mod approvals;
 mod audit;
 mod diff;
 mod pages;
@@ -23,8 +24,9 @@ use journal::Read;
 use protocol::ErrorShape;
 use protocol::limits::{FIRST_FRAME_BYTES, FRAME_BYTES};
 use protocol::method::{
-    AgentsList, BudgetShow, Method, ProfilesList, ReceiptsGet, RunsDiff, RunsExplain, RunsList, RunsShow, RunsTrace,
-    SessionsAudit, SessionsContext, SessionsList, SessionsShow, SessionsState, StatusGet, UsageGet,
+    AgentsList, ApprovalsGrants, ApprovalsList, ApprovalsShow, BudgetShow, Method, ProfilesList, ReceiptsGet, RunsDiff,
+    RunsExplain, RunsList, RunsShow, RunsTrace, SessionsAudit, SessionsContext, SessionsList, SessionsShow,
+    SessionsState, StatusGet, UsageGet,
 };
 use serde_json::Value;
 
@@ -72,6 +74,9 @@ reading!(
     RunsExplain,
     RunsDiff,
     AgentsList,
+    ApprovalsList,
+    ApprovalsShow,
+    ApprovalsGrants,
     SessionsList,
     SessionsShow,
     SessionsContext,

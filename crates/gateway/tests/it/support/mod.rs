@@ -41,7 +41,11 @@ impl Resolver for Here {
         let workspace = overrides.workspace.clone().unwrap_or_else(|| self.0.clone());
         let exec = if overrides.allow { Policy::Allow } else { Policy::Ask };
         let tools = tools::specs();
-        Ok(Settings { agent: agent.into(), workspace, exec, tools, candidates: vec![candidate], ..Settings::default() })
+        let approvals =
+            engine::Approvals { unattended: overrides.unattended.unwrap_or_default(), ..engine::Approvals::default() };
+        let (candidates, stop_before) = (vec![candidate], vec![overrides.stop_before.clone()]);
+        let settings = Settings { agent: agent.into(), workspace, approvals, exec, tools, ..Settings::default() };
+        Ok(Settings { candidates, stop_before, ..settings })
     }
 
     fn endpoint(&self, _: &Candidate) -> Result<Endpoint, Failure> {

@@ -151,7 +151,8 @@ impl<'a> World<'a> {
         let planned = &self.case.calls[call.index as usize % self.case.calls.len()];
         let allow = matches!(planned.decision, Decision::AskedAndAllowed);
         let fingerprint = Hash::of(call.to_string().as_bytes());
-        self.take(Command::Answer { call, fingerprint, allow, by: "me".to_owned() });
+        let decision = if allow { engine::Decision::ONCE } else { engine::Decision::DENY };
+        self.take(Command::Answer { call, fingerprint, decision, by: "me".to_owned() });
         true
     }
 
@@ -269,6 +270,7 @@ impl<'a> World<'a> {
                     evidence: None,
                     reason: None,
                     timeout_ms: None,
+                    grant: None,
                 }]
                 .into()
             }

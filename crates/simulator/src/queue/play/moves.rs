@@ -183,7 +183,15 @@ impl World {
         let asks = calls.iter().find(|call| call.stage == Stage::Asking);
         let Some((call, fingerprint)) = asks.and_then(|call| Some((call.id, call.fingerprint?))) else { return Ok(()) };
         let allow = self.rng.one_in(2);
-        self.input(Command::Answer { call, fingerprint, allow, by: "me".into() }, &Asked::Other)
+        self.input(
+            Command::Answer {
+                call,
+                fingerprint,
+                decision: if allow { engine::Decision::ONCE } else { engine::Decision::DENY },
+                by: "me".into(),
+            },
+            &Asked::Other,
+        )
     }
 
     /// Requests while its run waits for its lane.

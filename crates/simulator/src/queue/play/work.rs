@@ -36,6 +36,7 @@ impl World {
                 evidence: None,
                 reason: None,
                 timeout_ms: None,
+                grant: None,
             },
             Effect::RunCall { .. } | Effect::EndCall { .. } => Report::CallEnded { effect: id, given: given("it ran") },
             Effect::FindCall { .. } => {

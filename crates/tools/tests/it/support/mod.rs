@@ -41,6 +41,7 @@ impl World {
             limits: Limits::default(),
             resume: ResumeMode::Restart,
             policy: [].into(),
+            approvals: engine::Approvals::default(),
             exec: Policy::Ask,
             outside: Policy::Deny,
             budget: engine::Budget::default(),

@@ -1,0 +1,148 @@
+//! Approval requests, open and closed, and the grants that came of them. The id of a request is short, since people type it; it
+//! follows from the call.
+
+use engine::policy::PolicyRule;
+use engine::{ApprovalGrant, ApprovalRow, CallId, Hash, SessionRow, Settings, Stage, Timestamp};
+use journal::Read;
+use protocol::method::{AlwaysScope, ApprovalShown, GrantPatterns, GrantShown};
+use serde_json::Value;
+
+use crate::error::Error;
+use crate::{fold_branch, texts};
+
+/// Characters of an id.
+const ID: usize = 12;
+
+/// The id of the request for this call.
+pub fn id(call: CallId) -> String {
+    Hash::of(call.to_string().as_bytes()).to_string()[..ID].to_owned()
+}
+
+/// The open requests of a session or of all, oldest first.
+pub fn open(read: &dyn Read, session: Option<&SessionRow>) -> Result<Vec<ApprovalRow>, Error> {
+    let mut rows = read.approvals(session.map(|row| row.session))?;
+    rows.sort_by_key(|row| (row.asked_at, row.call));
+    // One whose session cannot be read must not hide the others.
+    Ok(rows.into_iter().map(|row| completed(read, &row).unwrap_or(row)).collect())
+}
+
+/// The closed requests, oldest first.
+pub fn closed(read: &dyn Read) -> Result<Vec<ApprovalRow>, Error> {
+    let mut rows = read.closed_approvals()?;
+    // Rows of older versions do not say what was asked.
+    rows.retain(|row| row.grant.is_none() && row.fingerprint.is_some());
+    rows.sort_by_key(|row| (row.closed_at, row.call));
+    Ok(rows)
+}
+
+/// A row of an older version says less: the state of its session says the rest.
+fn completed(read: &dyn Read, row: &ApprovalRow) -> Result<ApprovalRow, Error> {
+    let row = row.clone();
+    if row.fingerprint.is_some() {
+        return Ok(row);
+    }
+    let Some(session) = read.session_of_run(row.call.run)? else { return Ok(row) };
+    let session = fold_branch(read, &session)?;
+    let call = session.run().and_then(|run| run.call(row.call)).filter(|call| call.stage == Stage::Asking);
+    Ok(match call {
+        Some(call) => ApprovalRow {
+            fingerprint: call.fingerprint,
+            tool: Some(call.tool.clone()),
+            arguments: Some(call.arguments),
+            ..row
+        },
+        None => row,
+    })
+}
+
+/// The request with this id, with a unique beginning of it, or of the call with this id; an open one first.
+pub fn find(read: &dyn Read, text: &str) -> Result<ApprovalRow, Error> {
+    let is_it = |row: &ApprovalRow| id(row.call).starts_with(text) || row.call.to_string() == text;
+    for look in [(|read| open(read, None)) as fn(&dyn Read) -> _, closed] {
+        let mut found = look(read)?.into_iter().filter(|row| !text.is_empty() && is_it(row));
+        match (found.next(), found.next()) {
+            (Some(row), None) => return Ok(row),
+            (Some(_), Some(_)) => {
+                return Err(Error::invalid(
+                    format!("several approval requests begin with `{text}`"),
+                    "`limulus approvals list` shows their ids",
+                ));
+            }
+            (None, _) => {}
+        }
+    }
+    Err(Error::not_found(
+        format!("there is no approval request `{text}`"),
+        "`limulus approvals list` shows the open ones",
+    ))
+}
+
+/// The shape of a request, without what an approval of all such calls would remember.
+pub fn shown(read: &dyn Read, row: &ApprovalRow, session: &str) -> Result<ApprovalShown, Error> {
+    let arguments = row.arguments.as_ref().map(|body| texts(read)(body)).transpose()?.unwrap_or_default();
+    Ok(ApprovalShown {
+        id: id(row.call),
+        call: row.call,
+        session: session.to_owned(),
+        run: row.call.run,
+        tool: row.tool.clone().unwrap_or_default(),
+        arguments: serde_json::from_str(&arguments).unwrap_or(Value::String(arguments)),
+        what: row.question.clone(),
+        fingerprint: row.fingerprint,
+        asked_at: row.asked_at,
+        expires_at: row.expires_at,
+        always: None,
+        allowed: row.allowed,
+        by: row.by.clone(),
+        closed_at: row.closed_at,
+    })
+}
+
+/// What a call of a request is checked by: the settings of its run, its tool and its arguments. None if they are no longer
+/// there.
+pub fn call_of(read: &dyn Read, row: &ApprovalRow) -> Result<Option<(Settings, String, Vec<u8>)>, Error> {
+    let Some((run, body)) = read.run(row.call.run)?.zip(row.arguments) else { return Ok(None) };
+    let (settings, arguments) = (read.body(&run.settings)?, read.body(&body.hash)?);
+    let settings = settings.and_then(|bytes| Settings::from_bytes(&bytes).ok());
+    Ok(settings
+        .zip(arguments)
+        .zip(row.tool.clone())
+        .map(|((settings, arguments), tool)| (settings, tool, arguments.to_vec())))
+}
+
+/// The rule that an approval of all such calls would remember; none if a request can be approved once only.
+pub fn suggested(read: &dyn Read, row: &ApprovalRow) -> Result<Option<PolicyRule>, Error> {
+    let call = call_of(read, row)?;
+    Ok(call.and_then(|(settings, tool, arguments)| tools::suggest(&settings, row.call, (&tool, &arguments), &[])))
+}
+
+/// What a rule allows.
+pub fn patterns(rule: &PolicyRule) -> GrantPatterns {
+    let PolicyRule { commands, paths, hosts, .. } = rule.clone();
+    GrantPatterns { tool: rule.tools.first().cloned().unwrap_or_default(), commands, paths, hosts }
+}
+
+/// The shapes of grants, each with how many calls it has allowed.
+pub fn grants<'a>(read: &dyn Read, grants: impl Iterator<Item = &'a ApprovalGrant>) -> Result<Vec<GrantShown>, Error> {
+    let uses = read.closed_approvals()?;
+    let shown = grants.map(|grant| {
+        let (scope, of) = match (&grant.session, &grant.agent) {
+            (Some(_), _) => (AlwaysScope::Session, grant.key.clone()),
+            (None, Some(agent)) => (AlwaysScope::Agent, Some(agent.clone())),
+            (None, None) => (AlwaysScope::Home, None),
+        };
+        let uses = || uses.iter().filter(|row| row.grant == Some(grant.id));
+        let last_at: Option<Timestamp> = uses().filter_map(|row| row.closed_at).max();
+        GrantShown {
+            id: id(grant.id),
+            scope,
+            of,
+            patterns: patterns(&grant.rule),
+            by: grant.by.clone(),
+            at: grant.at,
+            allowed: uses().count() as u64,
+            last_at,
+        }
+    });
+    Ok(shown.collect())
+}
