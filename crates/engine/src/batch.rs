@@ -196,7 +196,7 @@ pub struct ApprovalRow {
     /// The call that waits for approval.
     pub call: CallId,
     pub session: SessionId,
-    /// The text of the request.
+    /// The text of an open request; empty once it is closed.
     pub question: String,
     /// When it was requested.
     pub asked_at: Timestamp,
@@ -244,9 +244,10 @@ impl ApprovalRow {
         }
     }
 
-    /// The same with its answer.
+    /// The same with its answer. It keeps no text: that of its arguments is erased with its conversation.
     #[must_use]
     pub fn closed(self, allowed: bool, at: Timestamp) -> Self {
-        Self { allowed: Some(allowed), closed_at: Some(at), expires_at: None, ..self }
+        let question = String::new();
+        Self { question, allowed: Some(allowed), closed_at: Some(at), expires_at: None, ..self }
     }
 }

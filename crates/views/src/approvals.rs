@@ -78,16 +78,19 @@ pub fn find(read: &dyn Read, text: &str) -> Result<ApprovalRow, Error> {
 }
 
 /// The shape of a request, without what an approval of all such calls would remember.
-pub fn shown(read: &dyn Read, row: &ApprovalRow, session: &str) -> Result<ApprovalShown, Error> {
-    let arguments = row.arguments.as_ref().map(|body| texts(read)(body)).transpose()?.unwrap_or_default();
-    Ok(ApprovalShown {
+pub fn shown(read: &dyn Read, row: &ApprovalRow, session: &str) -> ApprovalShown {
+    // One that cannot be read must not hide the others.
+    let text = |body| texts(read)(body).unwrap_or_else(|_| "[unreadable]".to_owned());
+    let arguments = row.arguments.as_ref().map(text).unwrap_or_default();
+    let tool = row.tool.clone().unwrap_or_default();
+    ApprovalShown {
         id: id(row.call),
         call: row.call,
         session: session.to_owned(),
         run: row.call.run,
-        tool: row.tool.clone().unwrap_or_default(),
+        what: if row.question.is_empty() { format!("{tool} {arguments}") } else { row.question.clone() },
+        tool,
         arguments: serde_json::from_str(&arguments).unwrap_or(Value::String(arguments)),
-        what: row.question.clone(),
         fingerprint: row.fingerprint,
         asked_at: row.asked_at,
         expires_at: row.expires_at,
@@ -95,7 +98,7 @@ pub fn shown(read: &dyn Read, row: &ApprovalRow, session: &str) -> Result<Approv
         allowed: row.allowed,
         by: row.by.clone(),
         closed_at: row.closed_at,
-    })
+    }
 }
 
 /// What a call of a request is checked by: the settings of its run, its tool and its arguments. None if they are no longer

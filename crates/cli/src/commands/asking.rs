@@ -1,19 +1,23 @@
 //! Approval requests on the terminal, one at a time. A terminal asks for the sessions that it follows, and for no other.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
-use engine::CallId;
-use protocol::Client;
+use engine::{CallId, WaitFor};
+use protocol::event::{StateLine, Stream, ToolLine};
 use protocol::method::{
     AlwaysParams, AlwaysScope, AnswerParams, ApprovalParams, ApprovalShown, ApprovalsShow, GrantPatterns,
 };
 use protocol::notice::{Answered, Asked};
+use protocol::{Client, Event};
 use tokio::sync::mpsc;
-use views::approvals;
+use views::{approvals, excerpt};
 
 use super::approvals::allows;
 use crate::prompt::{self, Answer};
 use crate::render::Screen;
+
+/// Characters of a question in the line that says how it is answered.
+const QUESTION: usize = 200;
 
 /// What may be answered.
 const HELP: &str = "y lets it run, n does not, `n TEXT` says why not to the model, a lets all such calls of this session run \
@@ -150,6 +154,35 @@ impl Asking {
             Reply::Deny { reason } => resolve(AnswerParams { reason, ..AnswerParams::once(call, fingerprint, false) }),
             _ => resolve(AnswerParams::once(call, fingerprint, true)),
         }
+    }
+}
+
+/// The open questions where there is no terminal to ask on.
+#[derive(Debug, Default)]
+pub(crate) struct Unasked {
+    open: BTreeMap<CallId, String>,
+}
+
+impl Unasked {
+    /// Takes in an event. If its run waits for approval now: what for, and the commands that answer it.
+    pub(crate) fn ways_to_answer(&mut self, event: &Event) -> Vec<String> {
+        match &event.what {
+            Stream::Tool(ToolLine::Asked { call, question, .. }) => drop(self.open.insert(*call, question.clone())),
+            Stream::Tool(
+                ToolLine::Answered { call, .. } | ToolLine::End { call, .. } | ToolLine::Expired { call, kept: false },
+            ) => drop(self.open.remove(call)),
+            Stream::State(StateLine::Waiting { on: WaitFor::Approval, .. }) => {
+                let of_run = self.open.iter().filter(|(call, _)| event.run == Some(call.run));
+                let ways = of_run.flat_map(|(call, question)| {
+                    let (id, what) = (approvals::id(*call), excerpt(question, QUESTION));
+                    let way = format!("  `limulus approvals approve {id}` or `limulus approvals deny {id}` answers it");
+                    [format!("… waits for approval to {what}"), way]
+                });
+                return ways.collect();
+            }
+            _ => {}
+        }
+        vec![]
     }
 }
 

@@ -1,17 +1,17 @@
 //! What the commands that follow sessions share: a screen, approval requests and signals around a subscriber, which continues
 //! with the next owner after the last line that was drawn.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use client::{Arrival, Opening, OwnerClient, Reopened, Subscriber, is_gone};
 use config::{Config, Globals};
-use engine::{CallId, MessageId, NOBODY_TO_ASK, RunId, WaitFor};
+use engine::{MessageId, NOBODY_TO_ASK, RunId};
 use gateway::methods::chat_command;
 use journal::{Read as _, Reader};
-use protocol::event::{StateLine, Stream, ToolLine};
+use protocol::event::{Stream, ToolLine};
 use protocol::method::{
     AbortParams, ApprovalsResolve, HealthGet, Method, NoParams, OwnerKind, RunsAbort, SubscribeParams,
 };
@@ -19,9 +19,9 @@ use protocol::{Client, ClientError, Event};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
-use views::{approvals, count, excerpt};
+use views::count;
 
-use super::asking::{Asking, LookedUp, Reaction};
+use super::asking::{Asking, LookedUp, Reaction, Unasked};
 use super::explaining::Explaining;
 use super::steering::{Steering, Step};
 use crate::args::WriterArgs;
@@ -36,9 +36,6 @@ use crate::signals::{self, Counting, Insists};
 
 /// Interval of the spinner.
 const TICK: Duration = Duration::from_millis(120);
-
-/// Characters of a question in the line that says how it is answered.
-const QUESTION: usize = 200;
 
 /// Errors of requests that wait to be shown.
 const TROUBLES: usize = 16;
@@ -64,7 +61,7 @@ pub(crate) struct Follower<'a> {
     /// The runs of which something was denied because nobody could be asked.
     denied: BTreeSet<RunId>,
     /// The open questions, where nobody can be asked here.
-    asked: BTreeMap<CallId, String>,
+    unasked: Unasked,
 }
 
 struct Signals {
@@ -166,7 +163,7 @@ impl<'a> Follower<'a> {
             explaining: Explaining::default(),
             notifier: Notifier::off(),
             denied: BTreeSet::new(),
-            asked: BTreeMap::new(),
+            unasked: Unasked::default(),
         }
     }
 
@@ -475,7 +472,11 @@ impl<'a> Follower<'a> {
                 if let Some(steering) = &mut self.steering {
                     steering.see(&event);
                 }
-                self.say_how_to_answer(&event);
+                if !can_approve() {
+                    for line in self.unasked.ways_to_answer(&event) {
+                        self.screen.say(&line);
+                    }
+                }
                 return Ok(Some(Happening::Recorded(event)));
             }
             Arrival::Asked(asked) => {
@@ -495,27 +496,6 @@ impl<'a> Follower<'a> {
             Arrival::Gone => return Ok(Some(Happening::Gone)),
         }
         Ok(None)
-    }
-
-    /// Where nobody can be asked here, says how a run that waits for approval is answered.
-    fn say_how_to_answer(&mut self, event: &Event) {
-        match &event.what {
-            _ if can_approve() => {}
-            Stream::Tool(ToolLine::Asked { call, question, .. }) => drop(self.asked.insert(*call, question.clone())),
-            Stream::Tool(
-                ToolLine::Answered { call, .. } | ToolLine::End { call, .. } | ToolLine::Expired { call, kept: false },
-            ) => drop(self.asked.remove(call)),
-            Stream::State(StateLine::Waiting { on: WaitFor::Approval, .. }) => {
-                for (call, question) in self.asked.iter().filter(|(call, _)| event.run == Some(call.run)) {
-                    let (id, what) = (approvals::id(*call), excerpt(question, QUESTION));
-                    self.screen.say(&format!("… waits for approval to {what}"));
-                    self.screen.say(&format!(
-                        "  `limulus approvals approve {id}` or `limulus approvals deny {id}` answers it"
-                    ));
-                }
-            }
-            _ => {}
-        }
     }
 
     /// Finds or becomes the next owner, and continues each followed session after its last line.

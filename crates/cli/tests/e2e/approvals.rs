@@ -309,6 +309,9 @@ fn r21_r60_the_grants_of_a_session_end_with_its_conversation() {
     home.run(&["approvals", "approve", id(&asked[0]), "--always", "session"]).expect_code(0);
     waiting.finish().expect_code(0);
     assert_eq!(home.json(&["approvals", "grants"]).as_array().map(Vec::len), Some(1));
+    let closed = || home.run(&["approvals", "list", "--closed", "--json"]).expect_code(0).out;
+    assert!(closed().contains("echo ran"));
     home.run(&["sessions", "delete", "main", "--yes"]).expect_code(0);
+    assert!(!closed().contains("echo ran"), "what was asked about is erased: {}", closed());
     assert_eq!(home.json(&["approvals", "grants"]), serde_json::json!([]));
 }

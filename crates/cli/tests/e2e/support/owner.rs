@@ -57,7 +57,7 @@ impl Owner {
         let mut service = home.program(PROGRAM, &["serve"]);
         // Elsewhere than its clients: what they mean by their folder has to be sent.
         service.current_dir(home.user());
-        // A command that runs its message by itself denies what nobody can be asked about; a service does if it is told to.
+        // A command that runs its message by itself denies what nobody can be asked about; a service does if that is configured.
         if variables.iter().all(|(name, _)| name != UNATTENDED) {
             service.env(UNATTENDED, "deny");
         }

@@ -28,9 +28,9 @@ impl Reads for ApprovalsList {
             read.sessions()?.into_iter().map(|row| (row.session, row.key)).collect();
         let shown = rows[before..].iter().map(|row| {
             let key = keys.get(&row.session).map_or("", String::as_str);
-            Ok(approvals::shown(read, row, key)?)
+            approvals::shown(read, row, key)
         });
-        Ok(ApprovalsListed { approvals: shown.collect::<Result<_, Error>>()?, next })
+        Ok(ApprovalsListed { approvals: shown.collect(), next })
     }
 }
 
@@ -40,7 +40,7 @@ impl Reads for ApprovalsShow {
         let session = source.read.session_of_run(row.call.run)?;
         let key = session.map(|session| session.key).unwrap_or_default();
         let always = if row.allowed.is_none() { approvals::suggested(source.read, &row)? } else { None };
-        let shown = approvals::shown(source.read, &row, &key)?;
+        let shown = approvals::shown(source.read, &row, &key);
         Ok(ApprovalShown { always: always.as_ref().map(approvals::patterns), ..shown })
     }
 }
