@@ -64,6 +64,8 @@ pub(crate) enum Command {
     Policy(commands::policy::PolicyArgs),
     /// List and answer the calls that wait for approval; list and revoke what was allowed for good
     Approvals(commands::approvals::ApprovalsArgs),
+    /// List the questions of models to you, and answer them
+    Answer(commands::answer::AnswerArgs),
     /// List the agents, each with its state over its sessions
     Agents(commands::agents::AgentsArgs),
     /// List, show, compact, clean up and end conversations

@@ -40,7 +40,7 @@ use clap::Parser as _;
 use tokio::sync::oneshot;
 
 use args::{Cli, Command};
-use commands::runs::Following;
+use commands::runs::{Following, RunsArgs};
 use commands::undo::Way;
 use config::Globals;
 use error::{CliError, ErrorStyle};
@@ -114,16 +114,7 @@ fn carry_out(command: Command, globals: Result<Globals, config::ConfigError>) ->
             }
             wait_for(commands::serve::run(args, &globals))
         }
-        Command::Runs(args) => match args.following() {
-            Ok(Following::Abort(abort)) => wait_for(commands::abort::run(abort, &globals?)),
-            Ok(Following::Pause(pause)) => wait_for(commands::hold::pause(pause, &globals?)),
-            Ok(Following::Resume(resume)) => wait_for(commands::hold::run_resume(resume, &globals?)),
-            Ok(Following::Break(place)) => wait_for(commands::hold::break_at(place, &globals?)),
-            Ok(Following::Steer(steer)) => wait_for(commands::send::steer(steer, &globals?)),
-            Ok(Following::Watch(watch)) => wait_for(commands::watch::run(watch, &globals?)),
-            Ok(Following::Wait(wait)) => wait_for(commands::wait::run(wait, &globals?)),
-            Err(args) => commands::runs::run(args, &globals?),
-        },
+        Command::Runs(args) => follow_or_read(args, &globals?),
         Command::Events(args) => wait_for(commands::events::run(args, &globals?)),
         Command::Status(args) => commands::status::run(args, &globals?),
         Command::Policy(args) => commands::policy::run(args, &globals?),
@@ -159,6 +150,7 @@ fn carry_out(command: Command, globals: Result<Globals, config::ConfigError>) ->
             let globals = globals?;
             wait_for(commands::models::run(args, &globals))
         }
+        Command::Answer(args) => commands::answer::run(&args, &globals?),
         Command::Approvals(args) => commands::approvals::run(args, &globals?),
         Command::Profiles(args) if args.writes() => wait_for(commands::profiles::write(args, &globals?)),
         Command::Profiles(args) => commands::profiles::read(&args, &globals?),
@@ -171,6 +163,20 @@ fn carry_out(command: Command, globals: Result<Globals, config::ConfigError>) ->
         Command::Demo(args) => commands::demo::run(&args),
         Command::Completions(args) => commands::completions::run(args),
         Command::Man(args) => commands::man::run(&args),
+    }
+}
+
+/// A command on runs: those that follow one need the owner.
+fn follow_or_read(args: RunsArgs, globals: &Globals) -> Result<(), CliError> {
+    match args.following() {
+        Ok(Following::Abort(abort)) => wait_for(commands::abort::run(abort, globals)),
+        Ok(Following::Pause(pause)) => wait_for(commands::hold::pause(pause, globals)),
+        Ok(Following::Resume(resume)) => wait_for(commands::hold::run_resume(resume, globals)),
+        Ok(Following::Break(place)) => wait_for(commands::hold::break_at(place, globals)),
+        Ok(Following::Steer(steer)) => wait_for(commands::send::steer(steer, globals)),
+        Ok(Following::Watch(watch)) => wait_for(commands::watch::run(watch, globals)),
+        Ok(Following::Wait(wait)) => wait_for(commands::wait::run(wait, globals)),
+        Err(args) => commands::runs::run(args, globals),
     }
 }
 

@@ -195,6 +195,7 @@ fn argument(command: &mut Command) -> Option<SessionArgument<'_>> {
         | Command::Status(_)
         | Command::Policy(_)
         | Command::Agents(_)
+        | Command::Answer(_)
         | Command::Receipt(_)
         | Command::Doctor(_)
         | Command::Setup(_)

@@ -1,9 +1,10 @@
 //! Resolves the configuration to the settings of one run.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use engine::tables::limits::{WINDOW_LEAST, WINDOW_SMALL};
-use engine::{Candidate, Compaction, Limits, Overrides, Policy, Settings, Thinking, Titles, Unattended};
+use engine::{Candidate, Compaction, Limits, Overrides, Policy, Settings, Thinking, Titles, ToolSpec, Unattended};
 use models::{Api, Levels, level_name};
 use runtime::ModelPreferences;
 
@@ -88,6 +89,16 @@ impl Config {
         self.workspace(self.agent(MAIN)?, subject)
     }
 
+    /// The tools of a run. Questions to a user who is not there cost tokens and answer nothing.
+    fn tools(&self, overrides: &Overrides) -> Arc<[ToolSpec]> {
+        let tools =
+            if overrides.plan { tools::read_only_specs() } else { tools::specs_within(self.values.tools.timeout_s) };
+        match self.approvals(overrides).unattended {
+            Unattended::Wait => tools,
+            Unattended::Deny => tools::unattended(&tools),
+        }
+    }
+
     /// Resolves everything for a run in this workspace.
     pub(super) fn resolve_in(&self, workspace: &Path, subject: Subject<'_>) -> Result<Resolved, ConfigError> {
         let agent = self.agent(subject.agent)?;
@@ -138,11 +149,7 @@ impl Config {
             stop_before: stops(&subject.overrides.stop_before)?,
             plan: subject.overrides.plan,
             output_schema: subject.overrides.output_schema.as_deref().cloned(),
-            tools: if subject.overrides.plan {
-                tools::read_only_specs()
-            } else {
-                tools::specs_within(self.values.tools.timeout_s)
-            },
+            tools: self.tools(subject.overrides),
             derived: engine::Derived::default(),
         };
         Ok(Resolved { settings, notes })

@@ -28,7 +28,7 @@ impl Approvals {
     }
 }
 
-/// How the answer begins to a question of a run that nobody attends.
+/// How the answer begins to an approval request of a run that nobody attends.
 pub const NOBODY_TO_ASK: &str = "it needs approval and there is no terminal to ask on";
 
 /// What happens to a call that needs approval.
@@ -67,7 +67,28 @@ impl OnExpiry {
     }
 }
 
-/// The answer to a question.
+/// What the model takes as the answer to a question of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerForm {
+    /// Any text.
+    Text,
+    /// One of its choices, or several.
+    Choice,
+    /// A JSON value that fits a schema.
+    Json,
+}
+
+/// A question of the model to the user, which is a call of a tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserQuestion {
+    /// The question.
+    pub text: String,
+    /// What it takes as the answer.
+    pub takes: AnswerForm,
+}
+
+/// The answer to an approval request or to a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
     /// The call may run.
@@ -80,10 +101,15 @@ pub enum Decision {
         /// The id of that grant, which is recorded already.
         grant: CallId,
     },
-    /// The call may not run.
+    /// The call may not run, or the question is skipped.
     Deny {
         /// Why, for the model.
         reason: Option<String>,
+    },
+    /// The question of the model is answered with this.
+    Answered {
+        /// A text that the model receives as the result of its call.
+        text: Content,
     },
 }
 

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::approval::AnswerForm;
 use crate::body::{Body, Content};
 use crate::event::{Durability, Event, Outcome, QueueMode, ReceiptState, StopReason, Usage, Visibility};
 use crate::ids::{BranchId, CallId, Hash, MessageId, RunId, Seq, SessionId, Timestamp};
@@ -189,11 +190,11 @@ pub struct ReceiptRow {
     pub accepted_at: Timestamp,
 }
 
-/// An approval request in a list.
+/// An approval request or a question of the model in a list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct ApprovalRow {
-    /// The call that waits for approval.
+    /// The call that asks.
     pub call: CallId,
     pub session: SessionId,
     /// The text of an open request; empty once it is closed.
@@ -202,6 +203,9 @@ pub struct ApprovalRow {
     pub asked_at: Timestamp,
     /// Whether it was answered, and how.
     pub allowed: Option<bool>,
+    /// What the model takes as the answer to its question; none = approval is requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub takes: Option<AnswerForm>,
     /// What the answer is bound to; none in a row of an older version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<Hash>,
@@ -234,6 +238,7 @@ impl ApprovalRow {
             question,
             asked_at,
             allowed: None,
+            takes: None,
             fingerprint: None,
             tool: None,
             arguments: None,

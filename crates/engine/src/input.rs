@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::approval::Decision;
+use crate::approval::{Decision, UserQuestion};
 use crate::body::{Attached, Content};
 use crate::event::{
     Address, Attribution, Breakpoint, CallOutcome, FileContent, Found, LeftFile, Leg, ModeSource, Modes, NotKept,
@@ -116,10 +116,10 @@ pub enum Command {
         /// End it as interrupted instead.
         drop: bool,
     },
-    /// Answer an approval request.
+    /// Answer an approval request or a question.
     #[allow(missing_docs, reason = "the fields say it themselves")]
     Answer {
-        /// The call that waits for approval.
+        /// The call that waits for it.
         call: CallId,
         /// The fingerprint that the answer is bound to.
         fingerprint: Hash,
@@ -475,6 +475,8 @@ pub enum Report {
         timeout_ms: Option<u64>,
         /// The grant without which it would need approval.
         grant: Option<CallId>,
+        /// The question that it is; it is answered instead of run.
+        question: Option<UserQuestion>,
     },
     /// A running call wrote something.
     #[allow(missing_docs, reason = "the fields say it themselves")]

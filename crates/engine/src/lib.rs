@@ -28,7 +28,9 @@ mod state;
 pub mod tables;
 mod views;
 
-pub use approval::{ApprovalGrant, Approvals, Decision, EditedCall, NOBODY_TO_ASK, OnExpiry, Unattended};
+pub use approval::{
+    AnswerForm, ApprovalGrant, Approvals, Decision, EditedCall, NOBODY_TO_ASK, OnExpiry, Unattended, UserQuestion,
+};
 pub use batch::{ApprovalRow, Batch, ReceiptRow, Record, RunRow, SessionRow, SessionTotals, Views};
 pub use body::{Attached, Attachment, Body, BodyKind, Content, estimate_tokens, text_tokens};
 pub use budget_pool::{BudgetPool, BudgetRequest, Grant, SharedBudget, SharedScope};

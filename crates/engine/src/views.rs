@@ -126,7 +126,15 @@ impl Touched {
         let (question, fingerprint) = (e.question.clone(), Some(e.fingerprint));
         let row = approval_row(session, e.call);
         let expires_at = expires_ms.map(|ms| at.plus(ms));
-        self.approvals.extend(row.map(|row| ApprovalRow { question, fingerprint, asked_at: at, expires_at, ..row }));
+        let takes = e.takes;
+        self.approvals.extend(row.map(|row| ApprovalRow {
+            question,
+            takes,
+            fingerprint,
+            asked_at: at,
+            expires_at,
+            ..row
+        }));
     }
 
     /// A call that a grant allows counts as a use of that grant.
@@ -177,7 +185,7 @@ fn approval_row(session: &Session, call: CallId) -> Option<ApprovalRow> {
     let (question, asked_at) = (call.question.clone().unwrap_or_default(), call.asked_at.unwrap_or(Timestamp(0)));
     let row = ApprovalRow::open(call.id, session.account.id, question, asked_at);
     let (tool, arguments) = (Some(call.tool.clone()), Some(call.arguments));
-    Some(ApprovalRow { tool, arguments, fingerprint: call.fingerprint, ..row })
+    Some(ApprovalRow { tool, arguments, takes: call.takes, fingerprint: call.fingerprint, ..row })
 }
 
 fn steered(session: &Session) -> impl Iterator<Item = MessageId> {

@@ -148,7 +148,7 @@ impl Approvals {
             match &record.event {
                 Event::CallAsked(e) => {
                     let (session, question) = (published.key.to_string(), e.question.clone());
-                    let asked = Asked { session, call: e.call, fingerprint: e.fingerprint, question };
+                    let asked = Asked { session, call: e.call, fingerprint: e.fingerprint, question, takes: e.takes };
                     self.lock().requests.insert(e.call, OpenRequest { asked, is_due: false });
                 }
                 Event::AskAnswered(e) => {

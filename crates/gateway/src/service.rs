@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use engine::tables::lifecycle::LifecycleKind;
-use engine::{ReceiptState, RunId, SessionRow, Timestamp};
+use engine::{ApprovalRow, ReceiptState, RunId, SessionRow, Timestamp};
 use journal::{Collected, Journal, Read, SearchIndex};
 use protocol::deprecated::Deprecated;
 use protocol::limits::ALL_BUFFERED_BYTES;
@@ -371,7 +371,8 @@ fn open_requests(read: &dyn Read) -> Result<Vec<(Asked, bool)>, views::Error> {
         let session = read.session_of_run(row.call.run).unwrap_or_default();
         let Some((session, fingerprint)) = session.zip(row.fingerprint) else { continue };
         let is_paused = session.lifecycle == LifecycleKind::Suspended;
-        let asked = Asked { session: session.key, call: row.call, fingerprint, question: row.question };
+        let ApprovalRow { call, question, takes, .. } = row;
+        let asked = Asked { session: session.key, call, fingerprint, question, takes };
         requests.push((asked, is_paused));
     }
     Ok(requests)

@@ -5,9 +5,9 @@ use engine::tables::failover::FailureCategory;
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
 use engine::{
-    CallId, CallOutcome, CompactionCause, CompactionStep, EffectId, EndingCause, Epoch, Failure, FailureClass, Flags,
-    Found, Hash, InterruptCause, Lane, Leg, MessageId, Outcome, ProcessCause, QueueMode, QueueState, ReceiptState,
-    Resources, RunId, StopReason, Thinking, Timestamp, ToolClass, Usage, WaitFor,
+    AnswerForm, CallId, CallOutcome, CompactionCause, CompactionStep, EffectId, EndingCause, Epoch, Failure,
+    FailureClass, Flags, Found, Hash, InterruptCause, Lane, Leg, MessageId, Outcome, ProcessCause, QueueMode,
+    QueueState, ReceiptState, Resources, RunId, StopReason, Thinking, Timestamp, ToolClass, Usage, WaitFor,
 };
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -315,7 +315,7 @@ pub enum ToolLine {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         changes: Vec<FileDiff>,
     },
-    /// The call needs approval.
+    /// The call needs approval, or is a question to the user.
     Asked {
         /// The id of the call.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
@@ -325,14 +325,21 @@ pub enum ToolLine {
         /// The fingerprint of the call. The answer must name it.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         fingerprint: Hash,
+        /// What it takes as the answer, if it is a question to the user: `text`, `choice` or `json`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+        takes: Option<AnswerForm>,
     },
-    /// The approval request was answered.
+    /// The approval request or the question was answered.
     Answered {
         /// The id of the call.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         call: CallId,
-        /// Whether the call may run.
+        /// Whether the call may run; of a question, whether it was answered and not skipped.
         allow: bool,
+        /// Whether it was a question to the user.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        question: bool,
         /// Who or what answered.
         by: String,
         /// Why it may not run.

@@ -7,6 +7,7 @@ mod history;
 mod holding;
 mod labels;
 mod profiles;
+mod questions;
 mod reading;
 mod spending;
 
@@ -17,6 +18,7 @@ pub use history::*;
 pub use holding::*;
 pub use labels::*;
 pub use profiles::*;
+pub use questions::*;
 pub use reading::*;
 pub use spending::*;
 
@@ -199,6 +201,12 @@ methods! {
     ApprovalsRevoke "approvals.revoke": RevokeParams => GrantShown;
     /// Answers an approval request.
     ApprovalsResolve "approvals.resolve": AnswerParams => NoResult;
+    /// Lists the open questions of models to the user.
+    QuestionsList "questions.list": QuestionsListParams => QuestionsListed;
+    /// Shows one question, open or closed.
+    QuestionsShow "questions.show": QuestionParams => QuestionShown;
+    /// Answers a question, or skips it.
+    QuestionsAnswer "questions.answer": QuestionAnswerParams => NoResult;
     /// Sends events from a cursor on.
     EventsSubscribe "events.subscribe": SubscribeParams => Subscribed;
     /// Ends a subscription.

@@ -1,6 +1,6 @@
 //! The notices to a connection that are not session events, and the list of all events.
 
-use engine::{CallId, Hash, RunId, Timestamp};
+use engine::{AnswerForm, CallId, Hash, RunId, Timestamp};
 #[cfg(feature = "schema")]
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
@@ -38,7 +38,7 @@ notices! {
     ErrorShape = "closed",
 }
 
-/// A call needs approval. Sent to clients with the cap `asks`: to one that follows sessions for these only, behind their
+/// A call needs approval, or is a question to the user. Sent to clients with the cap `asks`: to one that follows sessions for these only, behind their
 /// lines; to one that follows none for all. Also sent to one that connects or begins to follow later, so it may come twice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
@@ -53,6 +53,10 @@ pub struct Asked {
     pub fingerprint: Hash,
     /// The question for the user.
     pub question: String,
+    /// What it takes as the answer, for `questions.answer`: `text`, `choice` or `json`; none = it needs approval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    pub takes: Option<AnswerForm>,
 }
 
 /// Approval requests are closed: the one of a call, or all of a run.

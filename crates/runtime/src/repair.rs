@@ -84,6 +84,7 @@ fn unknown_outcome(effect: EffectId) -> Option<Report> {
             reason: Some(UNKNOWN_OUTCOME.to_owned()),
             timeout_ms: None,
             grant: None,
+            question: None,
         }),
         EffectKind::FindCall => Some(Report::CallFound { effect, found: Found::Unknown, ended: None }),
         EffectKind::RunCall | EffectKind::EndCall => {

@@ -10,6 +10,8 @@ pub(crate) fn certainly_fits(schema: &Value, value: &Value) -> bool {
     rules.iter().all(|(rule, demand)| match rule.as_str() {
         "description" => true,
         "type" => is_of_type(demand, value),
+        "items" => value.as_array().is_some_and(|items| items.iter().all(|item| certainly_fits(demand, item))),
+        "minItems" => value.as_array().zip(demand.as_u64()).is_some_and(|(items, least)| items.len() as u64 >= least),
         "enum" => demand.as_array().is_some_and(|known| known.contains(value)),
         "minLength" => value.as_str().zip(demand.as_u64()).is_some_and(|(text, least)| has_chars(text, least)),
         "minimum" => integer(value).zip(integer(demand)).is_some_and(|(number, least)| number >= least),
@@ -30,6 +32,7 @@ pub(crate) fn certainly_fits(schema: &Value, value: &Value) -> bool {
 fn is_of_type(demand: &Value, value: &Value) -> bool {
     match demand.as_str() {
         Some("object") => value.is_object(),
+        Some("array") => value.is_array(),
         Some("string") => value.is_string(),
         Some("boolean") => value.is_boolean(),
         Some("integer") => integer(value).is_some(),

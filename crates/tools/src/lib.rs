@@ -10,6 +10,7 @@
 mod address;
 mod ahead;
 mod apply_patch;
+mod ask_user;
 mod attach;
 mod background;
 mod call;
@@ -63,11 +64,13 @@ mod text;
 mod tool;
 mod tool_result;
 mod tool_set;
+mod user_answer;
 mod walk;
 mod window;
 mod write;
 
 pub use ahead::{CallAhead, check};
+pub use ask_user::AskedQuestion;
 pub use attach::{AttachError, attach, attach_sent};
 pub use background::{
     ProcessContext, ProcessEnd, end_process, forget_process, hold_process, process_end, process_recorded,
@@ -99,4 +102,5 @@ pub use size::size;
 pub use structured::{SCHEMA_CHECK, SchemaChecker, StructuredError, parse_schema, schema_check_main};
 pub use supervise::{ProcessOrigin, is_here_in_call_of, is_in_call, supervise_main};
 pub use tool::{Act, CallSite, OnOutput, ParsedCall, Tool, ToolCall, ToolFuture, done};
-pub use tool_set::{ToolSet, changes_files, read_only_specs, specs, specs_within, tool_named, tools_of};
+pub use tool_set::{ToolSet, changes_files, read_only_specs, specs, specs_within, tool_named, tools_of, unattended};
+pub use user_answer::UserAnswer;

@@ -402,3 +402,12 @@ pub(crate) const SHELL_DEPTH: usize = 64;
 
 /// Milliseconds for which a command line is read. A line that a person writes takes far less than one.
 pub(crate) const SHELL_MS: u64 = 200;
+
+/// Characters of a question of the model: a person reads it.
+pub(crate) const QUESTION_CHARS: usize = 4_000;
+
+/// Choices of a question: more are no choice.
+pub(crate) const CHOICES: usize = 20;
+
+/// Characters of a choice: a line or two.
+pub(crate) const CHOICE_CHARS: usize = 200;

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use engine::policy::{PolicyRule, RuleDecision, RuleSubject, decide};
-use engine::{CallId, Hash, Policy, Settings, ToolClass, ToolSpec};
+use engine::{CallId, Hash, Policy, Settings, ToolClass, ToolSpec, UserQuestion};
 
 use crate::call::{CallRequest, Context};
 use crate::cancel::Cancel;
@@ -34,6 +34,8 @@ pub struct Checked {
     pub timeout_ms: Option<u64>,
     /// The grant without which it would be asked about.
     pub grant: Option<CallId>,
+    /// The question to the user that the call is.
+    pub question: Option<UserQuestion>,
 }
 
 /// The result of a check that failed itself.
@@ -55,14 +57,18 @@ pub(crate) fn check_here(
             let reason = reason.map(|reason| context.secrets.mask(&reason));
             let timeout_ms = call.timeout_ms();
             let grant = grant.filter(|_| decision == Policy::Allow);
-            (Checked { decision, fingerprint, evidence: evidence.to_text(), reason, timeout_ms, grant }, Some(call))
+            let text = |asked: UserQuestion| UserQuestion { text: context.secrets.mask(&asked.text), ..asked };
+            let question = call.question().map(text);
+            let evidence = evidence.to_text();
+            (Checked { decision, fingerprint, evidence, reason, timeout_ms, grant, question }, Some(call))
         }
         Err(error) => (denied(fingerprint, tool_result::message(&context.secrets, &error)), None),
     }
 }
 
 fn denied(fingerprint: Hash, reason: String) -> Checked {
-    Checked { decision: Policy::Deny, fingerprint, evidence: None, reason: Some(reason), timeout_ms: None, grant: None }
+    let (decision, reason) = (Policy::Deny, Some(reason));
+    Checked { decision, fingerprint, evidence: None, reason, timeout_ms: None, grant: None, question: None }
 }
 
 struct Verdict {

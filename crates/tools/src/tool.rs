@@ -6,7 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use engine::{CallOutcome, Found, ToolResult, ToolSpec};
+use engine::{CallOutcome, Found, ToolResult, ToolSpec, UserQuestion};
 use serde_json::Value;
 
 use crate::call::{CallRequest, Context, FoundCall};
@@ -29,6 +29,11 @@ pub trait Tool: Send + Sync {
 
     /// The call with these arguments, which fit the schema. It may block.
     fn call(&self, arguments: Value) -> Result<ParsedCall, ToolError>;
+
+    /// Whether its calls need a user who answers.
+    fn needs_user(&self) -> bool {
+        false
+    }
 
     /// Whether its calls run commands: they may change any file of the workspace, and may have a limit of their own.
     fn runs_commands(&self) -> bool {
@@ -91,6 +96,11 @@ pub trait ToolCall: Send + Sync {
 
     /// The limit that it asks for itself, milliseconds.
     fn timeout_ms(&self) -> Option<u64> {
+        None
+    }
+
+    /// The question to the user that it is. Such a call is answered instead of run.
+    fn question(&self) -> Option<UserQuestion> {
         None
     }
 
@@ -158,6 +168,14 @@ impl ParsedCall {
         match &self.0 {
             Work::Files(_) => None,
             Work::Future(call) => call.timeout_ms(),
+        }
+    }
+
+    /// The question to the user that it is.
+    pub(crate) fn question(&self) -> Option<UserQuestion> {
+        match &self.0 {
+            Work::Files(_) => None,
+            Work::Future(call) => call.question(),
         }
     }
 

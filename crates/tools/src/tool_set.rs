@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use strsim::osa_distance;
 
 use crate::apply_patch::ApplyPatch;
+use crate::ask_user::AskUser;
 use crate::edit::Edit;
 use crate::error::ToolError;
 use crate::exec::Exec;
@@ -37,6 +38,7 @@ fn built_in() -> Vec<Arc<dyn Tool>> {
         Arc::new(Exec),
         Arc::new(Process),
         Arc::new(WebFetch),
+        Arc::new(AskUser),
     ]
 }
 
@@ -198,6 +200,12 @@ pub fn specs_within(timeout_s: u64) -> Arc<[ToolSpec]> {
     BUILT_IN.entries.iter().map(|entry| entry.tool.spec(timeout_s)).collect()
 }
 
+/// The same without those that need a user who answers, for a run that nobody attends.
+pub fn unattended(specs: &Arc<[ToolSpec]>) -> Arc<[ToolSpec]> {
+    let needs_user = |spec: &&ToolSpec| BUILT_IN.entry(&spec.name).is_some_and(|entry| entry.tool.needs_user());
+    specs.iter().filter(|spec| !needs_user(spec)).cloned().collect()
+}
+
 /// The built-in tools that change nothing.
 pub fn read_only_specs() -> Arc<[ToolSpec]> {
     BUILT_IN.specs.iter().filter(|spec| spec.class == ToolClass::ReadOnly).cloned().collect()
@@ -284,7 +292,10 @@ mod tests {
             (
                 "raed",
                 b"{}",
-                &["no tool `raed`", "read, ls, grep, find, write, edit, apply_patch, exec, process, web_fetch"],
+                &[
+                    "no tool `raed`",
+                    "read, ls, grep, find, write, edit, apply_patch, exec, process, web_fetch, ask_user",
+                ],
             ),
             ("read", b"{\"path\": \"a", &["not valid JSON", "line 1 column"]),
             ("read", b"{\"path\": \"\xff\"}", &["not valid JSON"]),

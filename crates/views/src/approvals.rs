@@ -1,5 +1,5 @@
-//! Approval requests, open and closed, and the grants that came of them. The id of a request is short, since people type it; it
-//! follows from the call.
+//! Approval requests and questions of models, open and closed, and the grants that came of approvals. The id of a request is
+//! short, since people type it; it follows from the call.
 
 use engine::policy::PolicyRule;
 use engine::{ApprovalGrant, ApprovalRow, CallId, Hash, SessionRow, Settings, Stage, Timestamp};
@@ -55,26 +55,62 @@ fn completed(read: &dyn Read, row: &ApprovalRow) -> Result<ApprovalRow, Error> {
     })
 }
 
+/// What somebody is to give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AskKind {
+    /// Approval of a call.
+    Approval,
+    /// The answer to a question of the model.
+    Answer,
+}
+
+impl AskKind {
+    /// What this request wants.
+    pub fn of(row: &ApprovalRow) -> Self {
+        row.takes.map_or(Self::Approval, |_| Self::Answer)
+    }
+}
+
 /// The request with this id, with a unique beginning of it, or of the call with this id; an open one first.
-pub fn find(read: &dyn Read, text: &str) -> Result<ApprovalRow, Error> {
+pub fn find(read: &dyn Read, text: &str, wanted: AskKind) -> Result<ApprovalRow, Error> {
     let is_it = |row: &ApprovalRow| id(row.call).starts_with(text) || row.call.to_string() == text;
+    let mut others = false;
     for look in [(|read| open(read, None)) as fn(&dyn Read) -> _, closed] {
-        let mut found = look(read)?.into_iter().filter(|row| !text.is_empty() && is_it(row));
+        let found: Vec<_> = look(read)?.into_iter().filter(|row| !text.is_empty() && is_it(row)).collect();
+        others |= found.iter().any(|row| AskKind::of(row) != wanted);
+        let mut found = found.into_iter().filter(|row| AskKind::of(row) == wanted);
         match (found.next(), found.next()) {
             (Some(row), None) => return Ok(row),
-            (Some(_), Some(_)) => {
-                return Err(Error::invalid(
-                    format!("several approval requests begin with `{text}`"),
-                    "`limulus approvals list` shows their ids",
-                ));
-            }
+            (Some(_), Some(_)) => return Err(several(text, wanted)),
             (None, _) => {}
         }
     }
-    Err(Error::not_found(
-        format!("there is no approval request `{text}`"),
-        "`limulus approvals list` shows the open ones",
-    ))
+    Err(none(text, wanted, others))
+}
+
+fn several(text: &str, wanted: AskKind) -> Error {
+    let (what, hint) = match wanted {
+        AskKind::Approval => {
+            (format!("several approval requests begin with `{text}`"), "`limulus approvals list` shows their ids")
+        }
+        AskKind::Answer => (format!("several questions begin with `{text}`"), "`limulus answer` shows their ids"),
+    };
+    Error::invalid(what, hint)
+}
+
+/// `others`: it names a request of the other kind.
+fn none(text: &str, wanted: AskKind, others: bool) -> Error {
+    let what = match wanted {
+        AskKind::Approval => format!("there is no approval request `{text}`"),
+        AskKind::Answer => format!("there is no question `{text}`"),
+    };
+    let hint = match (others, wanted) {
+        (true, AskKind::Approval) => format!("that is a question: `limulus answer {text} ANSWER` answers it"),
+        (true, AskKind::Answer) => format!("that needs approval: `limulus approvals approve {text}` gives it"),
+        (false, AskKind::Approval) => "`limulus approvals list` shows the open ones".to_owned(),
+        (false, AskKind::Answer) => "`limulus answer` shows the open ones".to_owned(),
+    };
+    Error::not_found(what, hint)
 }
 
 /// The shape of a request, without what an approval of all such calls would remember.

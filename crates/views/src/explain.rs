@@ -140,11 +140,18 @@ fn ways(session: &Session, run: &Run, owned: Owned) -> Vec<Way> {
     }
 }
 
-/// How its approval requests are answered.
+/// How its approval requests and questions are answered.
 fn answers(run: &Run) -> Vec<Way> {
     let asking: Vec<_> = run.step.calls.iter().filter(|call| call.stage == Stage::Asking).collect();
     match asking[..] {
         [] => vec![],
+        [call] if call.takes.is_some() => {
+            let id = approvals::id(call.id);
+            vec![
+                way("answer it", format!("limulus answer {id} TEXT")),
+                way("skip it", format!("limulus answer {id} --skip")),
+            ]
+        }
         [call] => {
             let id = approvals::id(call.id);
             vec![
@@ -152,7 +159,12 @@ fn answers(run: &Run) -> Vec<Way> {
                 way("deny it", format!("limulus approvals deny {id}")),
             ]
         }
-        [..] => vec![way("see what it asks", "limulus approvals list".to_owned())],
+        [..] => {
+            let list = |takes: bool| asking.iter().any(|call| call.takes.is_some() == takes);
+            let approvals = list(false).then(|| way("see what it asks", "limulus approvals list".to_owned()));
+            let questions = list(true).then(|| way("see what the model asks", "limulus answer".to_owned()));
+            approvals.into_iter().chain(questions).collect()
+        }
     }
 }
 

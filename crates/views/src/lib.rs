@@ -17,6 +17,7 @@ mod interrupted;
 mod label;
 pub mod lookup;
 mod owner;
+pub mod questions;
 pub mod reply;
 pub mod run;
 #[cfg(any(test, feature = "scene"))]

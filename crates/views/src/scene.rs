@@ -157,6 +157,7 @@ impl Scene {
             reason,
             timeout_ms: None,
             grant: None,
+            question: None,
         });
     }
 

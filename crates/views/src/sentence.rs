@@ -143,13 +143,17 @@ impl<'a> Narrator<'a> {
                 }
             }
             Event::CallAsked(e) => {
-                format!("{} asks to {}", self.label(e.call), excerpt(&e.question, 2 * EXCERPT_CHARS))
+                let (label, what) = (self.label(e.call), excerpt(&e.question, 2 * EXCERPT_CHARS));
+                match e.takes {
+                    Some(_) => format!("{label} asks the user: {what}"),
+                    None => format!("{label} asks to {what}"),
+                }
             }
             Event::AskAnswered(e) => answered(&self.label(e.call), e),
             Event::AskExpired(e) if e.kept => {
                 format!("{}: nobody answered in time, and it still waits", self.label(e.call))
             }
-            Event::AskExpired(e) => format!("{}: nobody answered in time, so it is not allowed", self.label(e.call)),
+            Event::AskExpired(e) => format!("{}: nobody answered in time", self.label(e.call)),
             Event::CallStarted(e) => {
                 let class = match e.class {
                     ToolClass::ReadOnly => "read-only",
@@ -224,6 +228,7 @@ fn of_run(event: &Event) -> Result<Option<String>, Error> {
     Ok(Some(match event {
         Event::WaitBegan(e) => match e.on {
             WaitFor::Approval => "for approval".to_owned(),
+            WaitFor::Answer => "for an answer of the user".to_owned(),
             WaitFor::Lane => "for a slot of its lane again".to_owned(),
             on => match e.limit {
                 Some(limit) => format!("for {}: {}", name(&on), limit.figures()),
@@ -345,6 +350,13 @@ pub fn name<T: Serialize>(variant: &T) -> String {
 /// The answer to the question of a call.
 fn answered(label: &str, e: &AskAnswered) -> String {
     let by = excerpt(&e.by, EXCERPT_CHARS);
+    if e.answer.is_some() {
+        return format!("{label} answered by {by}");
+    }
+    if e.skipped {
+        let why = e.reason.as_ref().map(|reason| format!(": {}", excerpt(reason, 2 * EXCERPT_CHARS)));
+        return format!("{label} skipped by {by}{}", why.unwrap_or_default());
+    }
     match (e.allow, &e.edited, e.grant, &e.reason) {
         (true, Some(edited), ..) => {
             format!("{label} allowed with other arguments by {by}: {}", excerpt(&edited.shown, 2 * EXCERPT_CHARS))

@@ -103,6 +103,11 @@ fn run_waits_for(run: &Run, requests: &[ApprovalRow], limit: Option<&Limit>) -> 
             let asked: Vec<&str> = requests.iter().map(|request| request.question.as_str()).collect();
             format!("approval to {}", asked.join("; and to "))
         }
+        Phase::Awaiting { on: WaitFor::Answer, .. } => {
+            let questions = requests.iter().filter(|request| request.takes.is_some());
+            let asked: Vec<&str> = questions.map(|request| request.question.as_str()).collect();
+            format!("an answer: {}", asked.join("; and: "))
+        }
         Phase::Awaiting { on: WaitFor::Budget, .. } if run.waits_for_memory() => {
             "other runs to end: the process has reached its memory limit".to_owned()
         }

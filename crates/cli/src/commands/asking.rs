@@ -1,17 +1,19 @@
-//! Approval requests on the terminal, one at a time. A terminal asks for the sessions that it follows, and for no other.
+//! Approval requests and questions of models on the terminal, one at a time. A terminal asks for the sessions that it follows, and for no other.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use engine::{CallId, WaitFor};
+use engine::{AnswerForm, CallId, WaitFor};
 use protocol::event::{StateLine, Stream, ToolLine};
 use protocol::method::{
     AlwaysParams, AlwaysScope, AnswerParams, ApprovalParams, ApprovalShown, ApprovalsShow, GrantPatterns,
+    QuestionAnswerParams, QuestionParams, QuestionShown, QuestionsShow,
 };
 use protocol::notice::{Answered, Asked};
 use protocol::{Client, Event};
 use tokio::sync::mpsc;
 use views::{approvals, excerpt};
 
+use super::answer::{given, takes};
 use super::approvals::allows;
 use crate::prompt::{self, Answer};
 use crate::render::Screen;
@@ -26,10 +28,18 @@ const HELP: &str = "y lets it run, n does not, `n TEXT` says why not to the mode
 /// What is said where no pattern is offered.
 const ONCE_ONLY: &str = "no pattern is offered for such calls; `limulus approvals approve ID --always session --pattern PATTERN` takes yours";
 
-/// The approval requests of this terminal.
+/// What may be answered to a question of a model.
+const SKIP_HELP: &str = "`skip` lets the model decide";
+
+/// The word that skips a question.
+const SKIP: &str = "skip";
+
+/// The approval requests and questions of this terminal.
 #[derive(Debug, Default)]
 pub(crate) struct Asking {
-    open: VecDeque<Asked>,
+    open: VecDeque<Open>,
+    /// Questions that are not shown until the owner has said what they take.
+    awaited: Vec<CallId>,
     answer: Answer,
     /// What would be remembered of the first request, if that is asked about.
     always: Option<GrantPatterns>,
@@ -37,8 +47,22 @@ pub(crate) struct Asking {
     looking: Option<CallId>,
 }
 
+/// An open request.
+#[derive(Debug)]
+struct Open {
+    asked: Asked,
+    /// The question that it is, with what it takes; none = it needs approval.
+    question: Option<Box<QuestionShown>>,
+}
+
 /// What the owner says about a request; none if it says nothing.
-pub(crate) type LookedUp = (CallId, Option<ApprovalShown>);
+#[derive(Debug)]
+pub(crate) enum LookedUp {
+    /// What an approval of all such calls would remember.
+    Approval(CallId, Option<Box<ApprovalShown>>),
+    /// What a question takes.
+    Question(Asked, Option<Box<QuestionShown>>),
+}
 
 /// What was answered.
 #[derive(Debug, PartialEq, Eq)]
@@ -53,29 +77,42 @@ enum Reply {
 pub(crate) enum Reaction {
     /// It resolves this request.
     Resolve(Box<AnswerParams>),
+    /// It answers or skips this question.
+    Answer(Box<QuestionAnswerParams>),
     /// What would be remembered is to be shown first.
     Look(Asked),
     /// Something is to be said, and the request asked once more.
-    Say(&'static str),
+    Say(String),
 }
 
 impl Asking {
-    /// Queues a request.
-    pub(crate) fn put(&mut self, request: Asked) {
-        if !self.open.iter().any(|open| open.call == request.call) {
-            self.open.push_back(request);
+    /// Queues a request. What a question takes is looked up first.
+    pub(crate) fn put(&mut self, asked: Asked, client: &Client, shown: &mpsc::Sender<LookedUp>) {
+        let is_known = |call: &CallId| *call == asked.call;
+        if self.open.iter().any(|open| is_known(&open.asked.call)) || self.awaited.iter().any(is_known) {
+            return;
         }
+        if asked.takes.is_none() {
+            return self.open.push_back(Open { asked, question: None });
+        }
+        self.awaited.push(asked.call);
+        let (client, shown, id) = (client.clone(), shown.clone(), asked.call.to_string());
+        tokio::spawn(async move {
+            let found = client.call::<QuestionsShow>(QuestionParams { id }).await.ok().map(Box::new);
+            let _ = shown.send(LookedUp::Question(asked, found)).await;
+        });
     }
 
     /// Removes a request that was resolved, here or elsewhere.
     pub(crate) fn close(&mut self, answered: &Answered, screen: &mut Screen) {
-        let is_first = self.open.front().is_some_and(|request| closes(answered, request));
-        self.open.retain(|request| !closes(answered, request));
-        if is_first {
-            (self.always, self.looking) = (None, None);
-        }
-        if is_first && screen.is_asking() {
-            screen.say(&words(answered));
+        let closes = |call: CallId| answered.call == Some(call) || answered.run == Some(call.run);
+        self.awaited.retain(|call| !closes(*call));
+        let first = self.open.front().filter(|open| closes(open.asked.call)).map(|open| open.question.is_some());
+        self.open.retain(|open| !closes(open.asked.call));
+        let Some(is_question) = first else { return };
+        (self.always, self.looking) = (None, None);
+        if screen.is_asking() {
+            screen.say(&words(answered, is_question));
         }
     }
 
@@ -89,25 +126,37 @@ impl Asking {
         if !self.is_due(screen) {
             return;
         }
-        let Some(request) = self.open.front() else { return };
-        match &self.always {
-            Some(patterns) => {
+        let Some(Open { asked, question }) = self.open.front() else { return };
+        match (question, &self.always) {
+            (Some(question), _) => screen.ask_user(question, takes(question), || self.answer.discard()),
+            (None, Some(patterns)) => {
                 let question = format!("all calls like it in this session: {}", allows(patterns));
-                screen.ask_yes(&request.session, &question, || self.answer.discard());
+                screen.ask_yes(&asked.session, &question, || self.answer.discard());
             }
-            None => screen.ask(&request.session, &request.question, || self.answer.discard()),
+            (None, None) => screen.ask(&asked.session, &asked.question, || self.answer.discard()),
         }
     }
 
-    /// Shows what would be remembered of the first request, if anything can be.
-    pub(crate) fn take_looked_up(&mut self, (call, shown): LookedUp, screen: &mut Screen) {
-        if self.looking != Some(call) {
-            return;
-        }
-        self.looking = None;
-        match shown.and_then(|shown| shown.always) {
-            Some(patterns) => self.always = Some(patterns),
-            None => screen.say(ONCE_ONLY),
+    /// Queues a question, or shows what would be remembered of the first request, if anything can be.
+    pub(crate) fn take_looked_up(&mut self, found: LookedUp, screen: &mut Screen) {
+        match found {
+            LookedUp::Question(asked, question) => {
+                let is_awaited = self.awaited.iter().position(|call| *call == asked.call);
+                let Some(at) = is_awaited else { return };
+                self.awaited.remove(at);
+                // An owner that says nothing is gone; the next one asks again.
+                if let Some(question) = question.filter(|question| question.answered.is_none()) {
+                    self.open.push_back(Open { asked, question: Some(question) });
+                }
+            }
+            LookedUp::Approval(call, shown) if self.looking == Some(call) => {
+                self.looking = None;
+                match shown.and_then(|shown| shown.always) {
+                    Some(patterns) => self.always = Some(patterns),
+                    None => screen.say(ONCE_ONLY),
+                }
+            }
+            LookedUp::Approval(..) => {}
         }
     }
 
@@ -117,9 +166,9 @@ impl Asking {
         self.looking = Some(request.call);
         let (client, shown, call, id) = (client.clone(), shown.clone(), request.call, approvals::id(request.call));
         tokio::spawn(async move {
-            let found = client.call::<ApprovalsShow>(ApprovalParams { id }).await.ok();
+            let found = client.call::<ApprovalsShow>(ApprovalParams { id }).await.ok().map(Box::new);
             // A terminal that is gone asks nothing.
-            let _ = shown.send((call, found)).await;
+            let _ = shown.send(LookedUp::Approval(call, found)).await;
         });
     }
 
@@ -130,13 +179,20 @@ impl Asking {
         }
         // The end of the input counts as no.
         let line = self.answer.line().await;
-        let Some(Asked { call, fingerprint, .. }) = self.open.front().cloned() else {
-            return std::future::pending().await;
-        };
+        let Some(Open { asked, question }) = self.open.front() else { return std::future::pending().await };
+        let asked = asked.clone();
+        if let Some(question) = question {
+            let reaction = answer_to(question, line.as_deref());
+            if matches!(reaction, Reaction::Answer(_)) {
+                self.open.pop_front();
+            }
+            return reaction;
+        }
+        let Asked { call, fingerprint, .. } = asked;
         let resolve = |params| Reaction::Resolve(Box::new(params));
         if let Some(patterns) = self.always.take() {
             if !line.is_some_and(|line| prompt::is_yes(&line)) {
-                return Reaction::Say("then it is asked about alone");
+                return Reaction::Say("then it is asked about alone".to_owned());
             }
             self.open.pop_front();
             let patterns = patterns.patterns().map(str::to_owned).collect();
@@ -145,8 +201,8 @@ impl Asking {
         }
         let reply = line.map_or(Reply::Deny { reason: None }, |line| reply(&line));
         match reply {
-            Reply::Help => return Reaction::Say(HELP),
-            Reply::Always => return self.open.front().cloned().map_or(Reaction::Say(HELP), Reaction::Look),
+            Reply::Help => return Reaction::Say(HELP.to_owned()),
+            Reply::Always => return Reaction::Look(asked),
             Reply::Once | Reply::Deny { .. } => {}
         }
         self.open.pop_front();
@@ -160,21 +216,27 @@ impl Asking {
 /// The open questions where there is no terminal to ask on.
 #[derive(Debug, Default)]
 pub(crate) struct Unasked {
-    open: BTreeMap<CallId, String>,
+    open: BTreeMap<CallId, (String, Option<AnswerForm>)>,
 }
 
 impl Unasked {
     /// Takes in an event. If its run waits for approval now: what for, and the commands that answer it.
     pub(crate) fn ways_to_answer(&mut self, event: &Event) -> Vec<String> {
         match &event.what {
-            Stream::Tool(ToolLine::Asked { call, question, .. }) => drop(self.open.insert(*call, question.clone())),
+            Stream::Tool(ToolLine::Asked { call, question, takes, .. }) => {
+                drop(self.open.insert(*call, (question.clone(), *takes)));
+            }
             Stream::Tool(
                 ToolLine::Answered { call, .. } | ToolLine::End { call, .. } | ToolLine::Expired { call, kept: false },
             ) => drop(self.open.remove(call)),
-            Stream::State(StateLine::Waiting { on: WaitFor::Approval, .. }) => {
+            Stream::State(StateLine::Waiting { on: WaitFor::Approval | WaitFor::Answer, .. }) => {
                 let of_run = self.open.iter().filter(|(call, _)| event.run == Some(call.run));
-                let ways = of_run.flat_map(|(call, question)| {
+                let ways = of_run.flat_map(|(call, (question, takes))| {
                     let (id, what) = (approvals::id(*call), excerpt(question, QUESTION));
+                    if takes.is_some() {
+                        let way = format!("  `limulus answer {id}` shows what it takes and answers it");
+                        return [format!("… asks: {what}"), way];
+                    }
                     let way = format!("  `limulus approvals approve {id}` or `limulus approvals deny {id}` answers it");
                     [format!("… waits for approval to {what}"), way]
                 });
@@ -184,6 +246,20 @@ impl Unasked {
         }
         vec![]
     }
+}
+
+/// What a line answers to a question of a model; the end of the input skips it.
+fn answer_to(question: &QuestionShown, line: Option<&str>) -> Reaction {
+    let Some(fingerprint) = question.fingerprint else { return Reaction::Say(SKIP_HELP.to_owned()) };
+    let line = line.map(str::trim);
+    let given = match line {
+        None | Some(SKIP) => {
+            Ok(QuestionAnswerParams { skip: true, ..QuestionAnswerParams::of(question.call, fingerprint) })
+        }
+        Some("") => Err(SKIP_HELP.to_owned()),
+        Some(line) => given(question, line).map_err(|why| format!("{why}; `skip` lets the model decide")),
+    };
+    given.map_or_else(Reaction::Say, |params| Reaction::Answer(Box::new(params)))
 }
 
 /// What a line answers. What is neither a yes nor a no allows nothing.
@@ -202,14 +278,11 @@ fn reply(line: &str) -> Reply {
     }
 }
 
-/// Whether a request is resolved.
-fn closes(answered: &Answered, request: &Asked) -> bool {
-    answered.call == Some(request.call) || answered.run == Some(request.call.run)
-}
-
 /// The line for a resolved request.
-fn words(answered: &Answered) -> String {
+fn words(answered: &Answered, is_question: bool) -> String {
     match (answered.allow, &answered.by) {
+        (Some(true), Some(by)) if is_question => format!("… it was answered by {by}"),
+        (Some(false), Some(by)) if is_question => format!("… it was skipped by {by}"),
         (Some(true), Some(by)) => format!("… it was allowed by {by}"),
         (Some(false), Some(by)) => format!("… it was not allowed: {by}"),
         _ => "… the request is no longer open".to_owned(),

@@ -13,7 +13,7 @@ use gateway::methods::chat_command;
 use journal::{Read as _, Reader};
 use protocol::event::{Stream, ToolLine};
 use protocol::method::{
-    AbortParams, ApprovalsResolve, HealthGet, Method, NoParams, OwnerKind, RunsAbort, SubscribeParams,
+    AbortParams, ApprovalsResolve, HealthGet, Method, NoParams, OwnerKind, QuestionsAnswer, RunsAbort, SubscribeParams,
 };
 use protocol::{Client, ClientError, Event};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -306,10 +306,14 @@ impl<'a> Follower<'a> {
                 self.notifier.resolved(params.call);
                 self.send::<ApprovalsResolve>(*params);
             }
+            Reaction::Answer(params) => {
+                self.notifier.resolved(params.call);
+                self.send::<QuestionsAnswer>(*params);
+            }
             Reaction::Look(request) => {
                 self.asking.look_up(&request, self.subscriber.client(), &self.looked_up.0);
             }
-            Reaction::Say(what) => self.screen.say(what),
+            Reaction::Say(what) => self.screen.say(&what),
         }
     }
 
@@ -481,7 +485,7 @@ impl<'a> Follower<'a> {
             }
             Arrival::Asked(asked) => {
                 self.notifier.asked(&asked);
-                self.asking.put(asked);
+                self.asking.put(asked, self.subscriber.client(), &self.looked_up.0);
             }
             Arrival::Answered(answered) => {
                 self.notifier.answered(&answered);

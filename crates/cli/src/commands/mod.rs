@@ -4,6 +4,7 @@
 pub(crate) mod abort;
 pub(crate) mod agent;
 pub(crate) mod agents;
+pub(crate) mod answer;
 pub(crate) mod approvals;
 mod asking;
 pub(crate) mod audit;

@@ -154,7 +154,10 @@ fn lay_out(status: &Status, around: &Around, zone: &Zone, now: Timestamp) -> Str
         let (session, ago) = (session_name(&question.session), duration(now.since(question.asked_at)));
         let what = excerpt(&printable_line(&question.question), QUESTION_CHARS);
         let id = approvals::id(question.call);
-        let line = format!("asked {ago} ago in {session}: {what} · limulus approvals approve {id}");
+        let line = match question.takes {
+            Some(_) => format!("asked {ago} ago in {session}: {what} · limulus answer {id}"),
+            None => format!("asked {ago} ago in {session}: {what} · limulus approvals approve {id}"),
+        };
         let _ = writeln!(text, "  {}", word(line));
     }
     for command in &status.background {
@@ -255,6 +258,7 @@ unfinished
             session: "agent:main:main".to_owned(),
             call: CallId { run: RunId(Uuid::nil()), step: 1, index: 0 },
             question: "run `rm -r x`\u{1b}[2J".to_owned(),
+            takes: None,
             asked_at: Timestamp(NOW.0 - 120_000),
         };
         let status = Status { questions: vec![question], ..status(&Scene::new()) };

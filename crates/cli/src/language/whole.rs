@@ -67,6 +67,7 @@ const ENGLISH: &[(&str, &str)] = &[
     ("runtime/src/repair.rs", "the model receives them"),
     ("runtime/src/summary", "the model receives them"),
     ("tools/src/apply_patch.rs", "the model receives them"),
+    ("tools/src/ask_user.rs", "the model receives them"),
     ("tools/src/background.rs", "the model receives them"),
     ("tools/src/call.rs", "the model receives them"),
     ("tools/src/change.rs", "the model receives them"),

@@ -52,6 +52,16 @@ pub(super) fn question(text: &str, width: usize) -> Vec<String> {
     rows
 }
 
+/// The rows of a question of a model, with its choices and what it takes.
+pub(super) fn user_question(text: &str, choices: &[String], takes: &str, width: usize) -> Vec<String> {
+    let mut all = rows(&format!("{} ", word("? asks:")), text, width);
+    for (choice, number) in choices.iter().zip(1..) {
+        all.extend(rows(&format!("{MARK}{number}) "), choice, width));
+    }
+    all.push(word(format!("? answer with {takes}")));
+    all
+}
+
 /// The beginning of a text on one row, for a line that is erased as a row.
 pub(super) fn cut(text: &str, width: usize) -> String {
     cells::cut(&printable_line(text), width)
@@ -90,6 +100,21 @@ mod tests {
         assert_eq!(question("run `ls`", 80), ["? allow: run `ls`"]);
         let tight = question("run `ls`", 24);
         assert_eq!(tight, ["? allow: run `ls`", "? allow this line?"]);
+    }
+
+    #[test]
+    fn r60_a_question_of_a_model_has_its_choices_in_rows_of_their_own() {
+        let choices = ["red".to_owned(), "blue\n? allow: x".to_owned()];
+        let rows = user_question("which\ncolour?", &choices, "the number of a choice", 60);
+        let expected = [
+            "? asks: which",
+            "  │ colour?",
+            "  │ 1) red",
+            "  │ 2) blue",
+            "  │ ? allow: x",
+            "? answer with the number of a choice",
+        ];
+        assert_eq!(rows, expected);
     }
 
     #[test]

@@ -113,7 +113,7 @@ fn call_note(line: &ToolLine) -> Option<String> {
         ToolLine::BackgroundEnded { process, outcome, how } => {
             format!("{} {process} in the background: {how}", mark(*outcome))
         }
-        ToolLine::Expired { kept: false, .. } => "✗ nobody answered in time, so it is not allowed".to_owned(),
+        ToolLine::Expired { kept: false, .. } => "✗ nobody answered in time".to_owned(),
         ToolLine::Expired { kept: true, .. } => "! nobody has answered in time; it still waits".to_owned(),
         ToolLine::Answered { edited: Some(edited), .. } => format!("· it runs with other arguments: {edited}"),
         ToolLine::Start { .. }
@@ -149,7 +149,7 @@ fn state_note(session: &str, line: &StateLine) -> Option<String> {
             format!("… {why}: waits for more{raises}")
         }
         StateLine::Waiting { on: WaitFor::Lane, .. } => "… waits for a slot in its lane again".to_owned(),
-        StateLine::Waiting { on, .. } if *on != WaitFor::Approval => format!("… waits for {}", plain(on)),
+        StateLine::Waiting { on, .. } if !matches!(on, WaitFor::Approval | WaitFor::Answer) => format!("… waits for {}", plain(on)),
         StateLine::Noted { text } => format!("! the model receives: {text}"),
         StateLine::Ending { outcome, terminate: false } => format!("■ ending the run ({})", outcome.name()),
         StateLine::Ending { outcome, terminate: true } => {

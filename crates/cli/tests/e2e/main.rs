@@ -59,6 +59,7 @@ mod projects;
 mod protocol;
 mod providers;
 mod python_client;
+mod questions;
 mod queue;
 mod reading;
 mod reading_owned;

@@ -272,7 +272,7 @@ impl Event {
             Self::UndoStarted(e) => vec![e.plan],
             Self::SessionLabelled(e) => e.title.into_iter().collect(),
             Self::TitleEnded(e) => e.text.into_iter().collect(),
-            Self::AskAnswered(e) => e.edited.iter().map(|edited| edited.body).collect(),
+            Self::AskAnswered(e) => e.edited.iter().map(|edited| edited.body).chain(e.answer).collect(),
             Self::Created(_)
             | Self::Forked(_)
             | Self::Opened(_)

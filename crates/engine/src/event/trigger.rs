@@ -1,7 +1,7 @@
 //! Which edge of the transition table an event takes.
 
 use super::vocabulary::{CallOutcome, CompactionCause, Next, Outcome, WaitFor};
-use super::{CallSettled, Event, Failed, MessageSealed, RunEnded, WaitBegan, WaitEnded};
+use super::{AskAnswered, CallSettled, Event, Failed, MessageSealed, RunEnded, WaitBegan, WaitEnded};
 use crate::failure::FailureClass;
 use crate::tables::lifecycle::LifecycleCause;
 use crate::tables::transitions::Trigger;
@@ -22,8 +22,8 @@ impl Event {
             Self::StreamInterrupted(_) => Some(Trigger::StreamInterrupted),
             Self::Failed(e) => Some(failed(e)),
             Self::CallSettled(e) => Some(settled(e)),
-            Self::CallAsked(_) => Some(Trigger::ApprovalRequested),
-            Self::AskAnswered(e) => Some(if e.allow { Trigger::ApprovalGiven } else { Trigger::Denied }),
+            Self::CallAsked(e) => Some(e.takes.map_or(Trigger::ApprovalRequested, |_| Trigger::Question)),
+            Self::AskAnswered(e) => Some(answered(e)),
             Self::AskExpired(_) => Some(Trigger::Expired),
             Self::WaitBegan(e) => wait_began(e),
             Self::WaitEnded(e) => wait_ended(e),
@@ -156,6 +156,15 @@ fn ended(outcome: Outcome) -> Trigger {
     }
 }
 
+fn answered(e: &AskAnswered) -> Trigger {
+    match e.answer {
+        Some(_) => Trigger::Answered,
+        None if e.skipped => Trigger::Skipped,
+        None if e.allow => Trigger::ApprovalGiven,
+        None => Trigger::Denied,
+    }
+}
+
 fn settled(e: &CallSettled) -> Trigger {
     if e.outcome == CallOutcome::Skipped { Trigger::Skipped } else { Trigger::ToolResult }
 }
@@ -170,7 +179,8 @@ fn sealed(e: &MessageSealed) -> Option<Trigger> {
 
 fn wait_began(e: &WaitBegan) -> Option<Trigger> {
     match e.on {
-        WaitFor::Approval | WaitFor::Answer => Some(Trigger::ApprovalRequested),
+        WaitFor::Approval => Some(Trigger::ApprovalRequested),
+        WaitFor::Answer => Some(Trigger::Question),
         WaitFor::Quota => Some(Trigger::AllCooling),
         WaitFor::Budget | WaitFor::Children => Some(Trigger::LimitReached),
         WaitFor::Lane => Some(Trigger::LaneFull),

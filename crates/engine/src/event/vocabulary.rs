@@ -404,7 +404,7 @@ pub struct TruncatedResult {
 pub enum WaitFor {
     /// Approval of a call.
     Approval,
-    /// An answer to a question. Reserved for R60.
+    /// The user's answer to a question of the model.
     Answer,
     /// Its children. Reserved for R67.
     Children,
@@ -422,9 +422,8 @@ impl WaitFor {
     /// The requirement that will need this wait, if no machine begins it yet.
     pub fn reserved(self) -> Option<&'static str> {
         match self {
-            Self::Answer => Some("R60"),
             Self::Children => Some("R67"),
-            Self::Approval | Self::Quota | Self::Budget | Self::Retry | Self::Lane => None,
+            Self::Approval | Self::Answer | Self::Quota | Self::Budget | Self::Retry | Self::Lane => None,
         }
     }
 

@@ -1,14 +1,15 @@
-//! Approvals: how a question is answered, by a person, by nobody, or by time. An answer is valid for the very call that was
-//! asked about, once.
+//! Approvals and questions of the model: how each is answered, by a person, by a message, by nobody, or by time. An answer is
+//! valid for the very call that asks, once.
 
 use super::Machine;
 use super::commands::{RECOVERING, no_session, state_refusal};
-use super::model_notices::{denied, expired, nobody};
-use crate::approval::{Decision, OnExpiry, Unattended};
-use crate::body::{BodyKind, Content};
-use crate::event::{AskAnswered, AskExpired, CallOutcome, EditedArguments};
-use crate::ids::{CallId, Hash, Moment};
-use crate::input::{Acknowledgement, Refusal, ToolResult};
+use super::model_notices::{
+    NOBODY_TO_ANSWER, UNATTENDED_QUESTION, denied, expired, expired_question, nobody, skipped_question,
+};
+use crate::approval::{AnswerForm, Decision, EditedCall, OnExpiry, Unattended};
+use crate::event::{AskAnswered, AskExpired, CallOutcome, EditedArguments, MessageSettled, ReceiptState};
+use crate::ids::{CallId, Hash, MessageId, Moment};
+use crate::input::{Acknowledgement, Refusal};
 use crate::mutant;
 use crate::state::{Lifecycle, Stage};
 use crate::tables::limits::EDITED_SHOWN;
@@ -42,40 +43,83 @@ impl Machine {
             self.advance(moment);
             return Err(Refusal::Stale);
         }
-        let (allow, reason, edited, grant) = match decision {
-            Decision::Once { edited } => (true, None, edited, None),
-            Decision::Always { grant } => (true, None, None, Some(grant)),
-            Decision::Deny { reason } => (false, reason, None, None),
-        };
-        let edited =
-            edited.map(|edited| EditedArguments { body: self.keep(edited.arguments), shown: beginning(&edited.shown) });
-        self.answered(AskAnswered { call, allow, by, reason, edited, grant }, moment);
+        let is_question = asked.is_some_and(|asked| asked.takes.is_some());
+        let answer = self.answer_of(call, is_question, decision, by)?;
+        self.answered(answer, moment);
         self.advance(moment);
         Ok(Acknowledgement::Done)
     }
 
+    fn answer_of(
+        &mut self,
+        call: CallId,
+        is_question: bool,
+        decision: Decision,
+        by: String,
+    ) -> Result<AskAnswered, Refusal> {
+        let given = AskAnswered { allow: true, ..no_answer(call, by) };
+        Ok(match decision {
+            Decision::Answered { text } if is_question => AskAnswered { answer: Some(self.keep(text)), ..given },
+            Decision::Deny { reason } => AskAnswered { allow: false, reason, skipped: is_question, ..given },
+            Decision::Once { edited: None } if !is_question => given,
+            Decision::Once { edited: Some(edited) } if !is_question => {
+                let EditedCall { arguments, shown } = edited;
+                let edited = EditedArguments { body: self.keep(arguments), shown: beginning(&shown) };
+                AskAnswered { edited: Some(edited), ..given }
+            }
+            Decision::Always { grant } if !is_question => AskAnswered { grant: Some(grant), ..given },
+            Decision::Answered { .. } | Decision::Once { .. } | Decision::Always { .. } => {
+                let session = self.session.as_ref().ok_or_else(no_session)?;
+                return Err(state_refusal(session, if is_question { QUESTION } else { REQUEST }));
+            }
+        })
+    }
+
     fn answered(&mut self, answer: AskAnswered, moment: Moment) {
-        let (call, allow, notice) = (answer.call, answer.allow, denied(&answer.by, answer.reason.as_deref()));
+        let AskAnswered { call, allow, answer: body, skipped, .. } = answer;
+        let (denied, left) = (denied(&answer.by, answer.reason.as_deref()), skipped_question(answer.reason.as_deref()));
         self.emit(answer, moment.now);
-        if !allow {
-            self.deny(call, &notice, moment);
+        match body {
+            Some(body) => self.settle_question(call, body, moment),
+            None if skipped => self.settle_with(call, CallOutcome::Skipped, &left, moment),
+            None if allow => {}
+            None => self.settle_with(call, CallOutcome::Denied, &denied, moment),
         }
     }
 
-    fn deny(&mut self, call: CallId, notice: &str, moment: Moment) {
-        let output = Content::text(BodyKind::Output, notice);
-        self.settle_call(call, ToolResult::new(CallOutcome::Denied, output), moment);
+    /// A message is the answer to the question that was asked first, if that takes a text. Files are none.
+    pub(super) fn answer_with(&mut self, message: MessageId, moment: Moment) {
+        let Some(session) = &self.session else { return };
+        let Some(run) = session.run() else { return };
+        let Some(known) = session.account.messages.get(&message).filter(|known| known.attachments.is_empty()) else {
+            return;
+        };
+        let questions = run.step.calls.iter().filter(|call| call.stage == Stage::Asking && call.takes.is_some());
+        let Some(call) = questions.min_by_key(|call| (call.asked_at, call.ordinal)) else { return };
+        if call.takes != Some(AnswerForm::Text) {
+            return;
+        }
+        let (call, run, body) = (call.id, Some(run.id), known.body);
+        let given =
+            AskAnswered { allow: true, answer: Some(body), message: Some(message), ..no_answer(call, sender()) };
+        self.answered(given, moment);
+        self.emit(
+            MessageSettled { message, state: ReceiptState::Merged, run, leg: None, in_next_run: false },
+            moment.now,
+        );
     }
 
-    /// Denies what needs approval, if nobody is to be waited for. A run that stopped before such a call has its breakpoint
-    /// first.
+    /// Denies what needs approval and skips questions, if nobody is to be waited for. A run that stopped before such a call
+    /// has its breakpoint first.
     pub(super) fn deny_unattended(&mut self, moment: Moment) {
         if self.approvals().unattended == Unattended::Wait {
             return;
         }
         for call in self.call_ids(|call| call.stage == Stage::Asking) {
-            let answer = AskAnswered { call, allow: false, by: nobody(), reason: None, edited: None, grant: None };
-            self.answered(answer, moment);
+            let is_question = self.call(call).is_some_and(|call| call.takes.is_some());
+            let by = if is_question { NOBODY_TO_ANSWER.to_owned() } else { nobody() };
+            let reason = is_question.then(|| UNATTENDED_QUESTION.to_owned());
+            self.answered(AskAnswered { reason, skipped: is_question, ..no_answer(call, by) }, moment);
         }
     }
 
@@ -83,11 +127,38 @@ impl Machine {
     pub(super) fn approval_expired(&mut self, call: CallId, moment: Moment) {
         let approvals = self.approvals();
         let kept = approvals.on_expiry == OnExpiry::Keep;
+        let is_question = self.call(call).is_some_and(|call| call.takes.is_some());
         self.emit(AskExpired { call, kept }, moment.now);
-        if !kept {
-            self.deny(call, &expired(approvals.expires_ms.unwrap_or_default()), moment);
+        let waited_ms = approvals.expires_ms.unwrap_or_default();
+        if !kept && is_question {
+            self.settle_with(call, CallOutcome::Skipped, &expired_question(waited_ms), moment);
+        } else if !kept {
+            self.settle_with(call, CallOutcome::Denied, &expired(waited_ms), moment);
         }
     }
+}
+
+const QUESTION: &str = "the model asks a question there; `limulus answer ID TEXT` answers it";
+const REQUEST: &str =
+    "a call waits there for approval; `limulus approvals approve ID` or `limulus approvals deny ID` answers it";
+
+fn no_answer(call: CallId, by: String) -> AskAnswered {
+    AskAnswered {
+        call,
+        allow: false,
+        by,
+        reason: None,
+        edited: None,
+        grant: None,
+        answer: None,
+        message: None,
+        skipped: false,
+    }
+}
+
+/// Who has answered with a message.
+fn sender() -> String {
+    "the user, with a message".to_owned()
 }
 
 /// What the model receives of the arguments that somebody has changed.

@@ -2,7 +2,8 @@
 
 use super::Machine;
 use super::model_notices::{INTERRUPTED, NOTHING_LEFT, UNENDED, with_edited};
-use crate::body::{BodyKind, Content};
+use crate::approval::UserQuestion;
+use crate::body::{Body, BodyKind, Content};
 use crate::event::{
     CallAsked, CallChecked, CallEnding, CallFound, CallLost, CallOutcome, CallSettled, CallStarted, EndingCause,
     FilesChanged, Found, LineDiff, WaitBegan, WaitFor,
@@ -23,8 +24,8 @@ impl Machine {
         calls.into_iter().flatten().filter(|call| which(call)).map(|call| call.id).collect()
     }
 
-    /// A call was checked: it may start, waits for approval, or has its result.
-    pub(super) fn call_checked(&mut self, mut checked: CallChecked, moment: Moment) {
+    /// A call was checked: it may start, waits for approval or for its answer, or has its result.
+    pub(super) fn call_checked(&mut self, mut checked: CallChecked, asked: Option<UserQuestion>, moment: Moment) {
         if mutant!(DeniedCallRuns) && checked.decision == Policy::Deny {
             checked.decision = Policy::Allow;
         }
@@ -35,20 +36,20 @@ impl Machine {
         let (call, decision, fingerprint) = (checked.call, checked.decision, checked.fingerprint);
         let reason = checked.reason.clone().unwrap_or_else(|| "it needs approval".to_owned());
         self.emit(checked, moment.now);
-        match decision {
-            Policy::Allow => {}
-            Policy::Ask => {
-                self.emit(CallAsked { call, fingerprint, question: reason }, moment.now);
-                self.stop_before_question(call, moment);
-            }
-            Policy::Deny => {
+        let (question, takes) = match (decision, asked) {
+            (Policy::Allow, None) => return,
+            (Policy::Allow | Policy::Ask, Some(UserQuestion { text, takes })) => (text, Some(takes)),
+            (Policy::Ask, None) => (reason, None),
+            (Policy::Deny, _) => {
                 let output = Content::text(BodyKind::Output, &reason);
-                self.settle_call(call, ToolResult::new(CallOutcome::Denied, output), moment);
+                return self.settle_call(call, ToolResult::new(CallOutcome::Denied, output), moment);
             }
-        }
+        };
+        self.emit(CallAsked { call, fingerprint, question, takes }, moment.now);
+        self.stop_before_question(call, moment);
     }
 
-    /// Advances every call as far as the state allows: starts those that are next, and waits if only approvals are
+    /// Advances every call as far as the state allows: starts those that are next, and waits if only questions are
     /// open.
     pub(super) fn advance_calls(&mut self, moment: Moment) {
         self.deny_unattended(moment);
@@ -97,7 +98,9 @@ impl Machine {
         let moving = |(at, call): (usize, &Call)| call.is_out() || call.stage == Stage::Guarding && has_turn(calls, at);
         let asks = calls.iter().any(|call| call.stage == Stage::Asking);
         if asks && matches!(run.phase, Phase::ToolExec) && !calls.iter().enumerate().any(moving) {
-            self.emit(WaitBegan { on: WaitFor::Approval, until: None, limit: None }, moment.now);
+            // A message may be the answer to a question, also while another call waits for approval.
+            let on = if run.asks_user() { WaitFor::Answer } else { WaitFor::Approval };
+            self.emit(WaitBegan { on, until: None, limit: None }, moment.now);
         }
     }
 
@@ -119,6 +122,13 @@ impl Machine {
         let attachments = self.keep_attached(given.attachments);
         self.record_changes(id, given.changes, moment);
         self.emit(CallSettled { call: id, effect, outcome, output, whole, attachments }, moment.now);
+    }
+
+    /// A question has its answer, which is kept already.
+    pub(super) fn settle_question(&mut self, call: CallId, output: Body, moment: Moment) {
+        let settled =
+            CallSettled { call, effect: None, outcome: CallOutcome::Done, output, whole: None, attachments: vec![] };
+        self.emit(settled, moment.now);
     }
 
     /// Records what a call, or the command that it left in the background, changed in files.

@@ -170,6 +170,23 @@ pub(super) fn expired(waited_ms: u64) -> String {
     format!("Not run: it needs approval, and nobody answered within {} s.", waited_ms / 1_000)
 }
 
+/// Who skips a question of a run that nobody attends.
+pub(super) const NOBODY_TO_ANSWER: &str = "there is no terminal to ask on";
+/// Why such a question is skipped, for the model.
+pub(super) const UNATTENDED_QUESTION: &str =
+    "nobody attends this run. Decide it yourself and say what you assumed, or end with what you need to know";
+
+/// What the model receives of a question that was not answered.
+pub(super) fn skipped_question(reason: Option<&str>) -> String {
+    let reason = reason.map(|reason| format!(" The reason: {reason}.")).unwrap_or_default();
+    format!("Not answered: the question was skipped.{reason}")
+}
+
+/// What the model receives of a question that nobody has answered.
+pub(super) fn expired_question(waited_ms: u64) -> String {
+    format!("Not answered within {} s. Decide it yourself and say what you assumed.", waited_ms / 1_000)
+}
+
 /// The output of a call that ran with other arguments than its own.
 pub(super) fn with_edited(shown: &str, output: &Content) -> Content {
     let mut bytes = format!("The user changed the arguments of this call to {shown}\n").into_bytes();

@@ -69,10 +69,10 @@ impl Machine {
             }
             Report::Undone { effect, left } => self.undone(effect, left, moment),
             Report::Erased { effect, result } => self.erased(effect, result, moment),
-            Report::CallChecked { effect, decision, fingerprint, evidence, reason, timeout_ms, grant } => {
+            Report::CallChecked { effect, decision, fingerprint, evidence, reason, timeout_ms, grant, question } => {
                 if let Some(call) = self.call_of(effect) {
                     let checked = CallChecked { call, decision, fingerprint, evidence, reason, timeout_ms, grant };
-                    self.call_checked(checked, moment);
+                    self.call_checked(checked, question, moment);
                 }
             }
             Report::CallOutput { effect, offset, text } => self.call_output(effect, offset, text, moment),

@@ -8,7 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::approval::Approvals;
+use crate::approval::{AnswerForm, Approvals};
 use crate::body::{Attachment, Body};
 use crate::event::{CallOutcome, EndingCause, SealedCall};
 use crate::ids::{CallId, EffectId, EffectKind, Epoch, Hash, Timestamp};
@@ -36,9 +36,12 @@ pub struct Call {
     pub losses: u32,
     /// What an approval binds to; set when it was checked.
     pub fingerprint: Option<Hash>,
-    /// The text of its approval request.
+    /// The text of its approval request, or its question.
     pub question: Option<String>,
-    /// When approval was requested.
+    /// What it takes as the answer to its question; none = it is no question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub takes: Option<AnswerForm>,
+    /// When it asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_at: Option<Timestamp>,
     /// Nobody has answered in time, and the request stays open.
@@ -66,7 +69,7 @@ pub struct Call {
 pub enum Stage {
     /// Its check is in flight.
     Guarding,
-    /// It waits for a human's approval.
+    /// It waits for a human's approval, or is a question that waits for its answer.
     Asking,
     /// It may start.
     Ready,
@@ -121,6 +124,7 @@ impl Call {
             losses: 0,
             fingerprint: None,
             question: None,
+            takes: None,
             asked_at: None,
             is_overdue: false,
             edited: None,

@@ -76,7 +76,10 @@ fn active(run: &Run, flags: Flags) -> Flags {
                 | Phase::Awaiting { .. }
                 | Phase::Retry { .. }
         ),
-        is_blocked: matches!(phase, Phase::Awaiting { on: WaitFor::Approval | WaitFor::Quota | WaitFor::Budget, .. }),
+        is_blocked: matches!(
+            phase,
+            Phase::Awaiting { on: WaitFor::Approval | WaitFor::Answer | WaitFor::Quota | WaitFor::Budget, .. }
+        ),
         can_interrupt: run.ending.is_none(),
         ..flags
     }

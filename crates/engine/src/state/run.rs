@@ -425,6 +425,11 @@ impl Run {
         is_passing && self.budget.asked.is_some() && !self.budget.home_reached
     }
 
+    /// Whether a question of the model is open.
+    pub(crate) fn asks_user(&self) -> bool {
+        self.step.calls.iter().any(|call| call.stage == super::call::Stage::Asking && call.takes.is_some())
+    }
+
     /// Whether its wait is over, and it queues for its lane again.
     pub fn waits_for_lane(&self) -> bool {
         matches!(self.phase, Phase::Awaiting { on: WaitFor::Lane, .. })

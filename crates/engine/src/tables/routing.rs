@@ -20,7 +20,7 @@ named! {
         ToolExec = "tool_exec",
         /// The run waits for approval.
         Approval = "awaiting_approval",
-        /// The run waits for an answer.
+        /// A question of the model is open.
         Answer = "awaiting_answer",
         /// The run waits for its children.
         Children = "awaiting_children",
@@ -58,6 +58,8 @@ named! {
         SkipCalls = "skip_calls",
         /// It joins at once; the approval request is withdrawn.
         Withdraw = "withdraw",
+        /// It is the answer to the question, if that takes a text; else as above.
+        Answer = "answer",
         /// It joins at once; the wait continues.
         Deliver = "deliver",
         /// It waits with the run, and joins its next request.
@@ -124,7 +126,7 @@ pub const MODES: [QueueMode; 5] =
     [QueueMode::Steer, QueueMode::Followup, QueueMode::Collect, QueueMode::SteerBacklog, QueueMode::Interrupt];
 
 use Route::{
-    Ahead, Both, Deliver, EndPaused, Gather, Hold, Interrupt, Join, Keep, NextBoundary, Queue, RefuseError,
+    Ahead, Answer, Both, Deliver, EndPaused, Gather, Hold, Interrupt, Join, Keep, NextBoundary, Queue, RefuseError,
     RefuseTerminated, SkipCalls, Start, StartGathered, ThisRequest, Withdraw,
 };
 
@@ -136,7 +138,7 @@ pub const ROUTES: [(Cell, [Route; 5]); Cell::ALL.len()] = [
     (Cell::Streaming, [NextBoundary, Queue, Gather, Both, Interrupt]),
     (Cell::ToolExec, [SkipCalls, Queue, Gather, Both, Interrupt]),
     (Cell::Approval, [Withdraw, Queue, Gather, Both, Interrupt]),
-    (Cell::Answer, [Withdraw, Queue, Gather, Both, Interrupt]),
+    (Cell::Answer, [Answer, Queue, Gather, Both, Interrupt]),
     (Cell::Children, [Deliver, Queue, Gather, Both, Interrupt]),
     (Cell::Limit, [Keep, Queue, Gather, Both, Interrupt]),
     (Cell::Deciding, [Keep, Queue, Gather, Both, Interrupt]),
@@ -198,6 +200,7 @@ impl Route {
             Self::NextBoundary => "when the answer ends (`queue.cut`: now, its text is kept)",
             Self::SkipCalls => "running calls finish, the others are skipped, then delivered",
             Self::Withdraw => "the approval request is withdrawn, its calls are skipped, then delivered",
+            Self::Answer => "is the answer, if the question takes a text; else as with approval",
             Self::Deliver => "delivered; the wait continues",
             Self::Keep => "kept for the next request, else a followup",
             Self::Queue => "waits for its turn",
@@ -223,6 +226,7 @@ impl Route {
             | Self::NextBoundary
             | Self::SkipCalls
             | Self::Withdraw
+            | Self::Answer
             | Self::Deliver
             | Self::Keep => QueuePlace::Steer,
             Self::Both => QueuePlace::Both,

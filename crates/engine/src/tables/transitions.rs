@@ -81,17 +81,17 @@ named! {
         ToolResult = "tool_result",
         /// A call needs approval.
         ApprovalRequested = "approval_requested",
-        /// The model asks the user. Reserved for R60.
+        /// The model asks the user.
         Question = "question",
         /// A call was approved.
         ApprovalGiven = "approval_given",
         /// A call was denied.
         Denied = "denied",
-        /// The question was answered. Reserved for R60.
+        /// The question was answered.
         Answered = "answered",
-        /// Nobody answered in time. Reserved for R60.
+        /// Nobody answered in time.
         Expired = "expired",
-        /// A call will never run.
+        /// A call will never run, or a question is skipped.
         Skipped = "skipped",
         /// A quota was reset.
         QuotaReset = "quota_reset",
@@ -211,8 +211,6 @@ impl Edge {
     }
 }
 
-/// Questions of the model to the user.
-const QUESTIONS: &str = "R60";
 /// Runs of sub-agents.
 const CHILDREN: &str = "R67";
 
@@ -241,15 +239,14 @@ pub const EDGES: &[Edge] = &[
     edge(&[ToolExec], Trigger::ToolResult, &[Preparing]).node("prepare").note("all calls are settled"),
     edge(&[ToolExec], Trigger::ApprovalRequested, &[Awaiting]).note("no call runs"),
     edge(&[ToolExec], Trigger::ApprovalRequested, &[ToolExec]).note("some still run"),
-    edge(&[ToolExec], Trigger::Question, &[Awaiting, ToolExec])
-        .note("no call runs / some still run")
-        .reserved(QUESTIONS),
+    edge(&[ToolExec], Trigger::Question, &[Awaiting]).note("no call runs"),
+    edge(&[ToolExec], Trigger::Question, &[ToolExec]).note("some still run"),
     edge(&[Awaiting], Trigger::ToolResult, &[Awaiting]).note("other calls are unsettled"),
     edge(&[Awaiting], Trigger::ToolResult, &[Preparing]).node("prepare").note("all calls are settled"),
     edge(&[ToolExec, Awaiting], Trigger::ApprovalGiven, &[ToolExec, Awaiting, Preparing])
         .note("it may run / another needs approval / all are settled"),
     edge(&[ToolExec, Awaiting], Trigger::Denied, &[ToolExec, Awaiting, Preparing]),
-    edge(&[ToolExec, Awaiting], Trigger::Answered, &[ToolExec, Awaiting, Preparing]).reserved(QUESTIONS),
+    edge(&[ToolExec, Awaiting], Trigger::Answered, &[ToolExec, Awaiting, Preparing]),
     edge(&[ToolExec, Awaiting], Trigger::Expired, &[ToolExec, Awaiting, Preparing]).note("denied, or it stays open"),
     edge(&[ToolExec, Awaiting], Trigger::Skipped, &[ToolExec, Awaiting, Preparing]),
     edge(&[Awaiting], Trigger::QuotaReset, &[Preparing]).node("prepare").ends(Trigger::AllCooling),
@@ -286,7 +283,7 @@ pub const EDGES: &[Edge] = &[
     edge(&[Paused], Trigger::ToolResult, &[Paused]).note("recorded in the phase inside"),
     edge(&[Paused], Trigger::ApprovalGiven, &[Paused]).note("recorded in the phase inside"),
     edge(&[Paused], Trigger::Denied, &[Paused]).note("recorded in the phase inside"),
-    edge(&[Paused], Trigger::Answered, &[Paused]).note("recorded in the phase inside").reserved(QUESTIONS),
+    edge(&[Paused], Trigger::Answered, &[Paused]).note("recorded in the phase inside"),
     edge(&[Paused], Trigger::Expired, &[Paused]).note("recorded in the phase inside"),
     edge(&[Paused], Trigger::Skipped, &[Paused]).note("recorded in the phase inside"),
     edge(&[Paused], Trigger::Opened, &[Paused]),

@@ -454,7 +454,18 @@ fn checked(world: &World, effect: EffectId, how: usize) -> Report {
     });
     let decision = [Policy::Allow, Policy::Ask, Policy::Allow, Policy::Deny][how % 4];
     let fingerprint = call.map_or(Hash([0; 32]), fingerprint);
-    Report::CallChecked { effect, decision, fingerprint, evidence: None, reason: None, timeout_ms: None, grant: None }
+    let takes = [engine::AnswerForm::Text, engine::AnswerForm::Choice][how / 10 % 2];
+    let question = (how % 10 == 7 || how % 10 == 4).then(|| engine::UserQuestion { text: "which?".into(), takes });
+    Report::CallChecked {
+        effect,
+        decision,
+        fingerprint,
+        evidence: None,
+        reason: None,
+        timeout_ms: None,
+        grant: None,
+        question,
+    }
 }
 
 /// A report of any kind about any effect: nearly always late or of the wrong kind.
@@ -512,6 +523,9 @@ fn answer(world: &World, which: usize, allow: bool, stale: bool) -> Option<Comma
     let fingerprint = if stale { Hash([0; 32]) } else { fingerprint(call) };
     let edited = (which % 3 == 2).then(|| crate::support::edited(r#"{"edited":true}"#));
     let decision = match (allow, which % 2) {
+        (true, _) if calls[which % calls.len()].takes.is_some() => {
+            engine::Decision::Answered { text: text(BodyKind::Output, "that one") }
+        }
         (true, _) => engine::Decision::Once { edited },
         (false, 0) => engine::Decision::DENY,
         (false, _) => engine::Decision::Deny { reason: Some("not that".into()) },
@@ -715,9 +729,10 @@ fn help(world: &mut World) {
         return world.step(Command::Budget { scope: Scope::Session, change: lifted() });
     }
     let asked = session.run().and_then(|run| run.step.calls.iter().find(|call| call.stage == Stage::Asking));
-    if let Some(call) = asked.map(|call| call.id) {
-        let fingerprint = fingerprint(call);
-        return world.step(Command::Answer { call, fingerprint, decision: engine::Decision::ONCE, by: "me".into() });
+    if let Some((call, takes)) = asked.map(|call| (call.id, call.takes)) {
+        let (fingerprint, text) = (fingerprint(call), text(BodyKind::Output, "that one"));
+        let decision = takes.map_or(engine::Decision::ONCE, |_| engine::Decision::Answered { text });
+        return world.step(Command::Answer { call, fingerprint, decision, by: "me".into() });
     }
     let Some(effect) = world.running.keys().next().copied() else {
         world.now = world.armed.map_or(world.now, |at| at.0.max(world.now));

@@ -17,6 +17,7 @@ use crate::support::script::run;
 const BEGUN: &str = "create\nopen 1\nmessage \"hello\"\nlane\nprepared\n";
 const CALLS: &str = "say call 0 exec {}\nend\n";
 const STARTED: &str = "say call 0 exec {}\nend\nchecked 0 allow\n";
+const QUESTION: &str = "say call 0 ask_user {}\nend\nchecked 0 question text\n";
 const ASKED: &str = "say call 0 exec {}\nend\nchecked 0 ask \"?\"\n";
 
 /// The design's routing, with the routes by their names: cell | steer | followup | collect | steer_backlog | interrupt.
@@ -27,7 +28,7 @@ const ROUTING: &str = "
     streaming         | next_boundary | queue | gather         | both  | interrupt
     tool_exec         | skip_calls    | queue | gather         | both  | interrupt
     awaiting_approval | withdraw      | queue | gather         | both  | interrupt
-    awaiting_answer   | withdraw      | queue | gather         | both  | interrupt
+    awaiting_answer   | answer        | queue | gather         | both  | interrupt
     awaiting_children | deliver       | queue | gather         | both  | interrupt
     awaiting_limit    | keep          | queue | gather         | both  | interrupt
     deciding          | keep          | queue | gather         | both  | interrupt
@@ -78,6 +79,7 @@ fn r31_every_state_that_a_session_can_be_in_has_its_cell() {
     after("first-byte", Cell::Streaming);
     after(CALLS, Cell::ToolExec);
     after(ASKED, Cell::Approval);
+    after(QUESTION, Cell::Answer);
     after("fail network \"\"", Cell::Deciding);
     after(&format!("{STARTED}abort"), Cell::Ending);
     after("pause", Cell::Suspended);
@@ -98,7 +100,6 @@ fn r31_states_of_later_versions_have_their_cells() {
         assert_eq!(Cell::of(&session), expected);
     };
     let awaiting = |on| Phase::Awaiting { on, until: None };
-    check(awaiting(WaitFor::Answer), Cell::Answer);
     check(awaiting(WaitFor::Children), Cell::Children);
     check(awaiting(WaitFor::Quota), Cell::Limit);
     check(awaiting(WaitFor::Budget), Cell::Limit);
@@ -111,16 +112,21 @@ fn r31_states_of_later_versions_have_their_cells() {
 }
 
 /// The effect of a message in states that no input of this version leads to, by its mode: the records, the state of the
-/// session, and the queue. `suspend` is an interrupt that pauses the run. An answer to a question by the text of a
-/// message is reserved: a steer withdraws the question, as it does with an approval. So is compaction, which fails at
-/// the next input.
+/// session, and the queue. `suspend` is an interrupt that pauses the run. A steer is the answer to a question that takes a
+/// text; one with choices is withdrawn, as an approval is. Compaction is reserved, and fails at the next input.
 const LATER: &str = "
-    answer | steer | message_accepted call_settled step_begun message_settled request_sent | active preparing | nothing
+    answer | steer | message_accepted ask_answered call_settled message_settled step_begun request_sent | active preparing | nothing
     answer | followup | message_accepted | active awaiting | followup
     answer | collect | message_accepted | active awaiting | collect
     answer | steer_backlog | message_accepted call_settled step_begun message_settled request_sent | active preparing | followup
     answer | interrupt | message_accepted ending_set call_settled run_ended | idle idle | followup
     answer | suspend | message_accepted call_settled paused | suspended paused | followup
+    choice | steer | message_accepted call_settled step_begun message_settled request_sent | active preparing | nothing
+    choice | followup | message_accepted | active awaiting | followup
+    choice | collect | message_accepted | active awaiting | collect
+    choice | steer_backlog | message_accepted call_settled step_begun message_settled request_sent | active preparing | followup
+    choice | interrupt | message_accepted ending_set call_settled run_ended | idle idle | followup
+    choice | suspend | message_accepted call_settled paused | suspended paused | followup
     children | steer | message_accepted wait_ended message_settled request_sent | active preparing | nothing
     children | followup | message_accepted | active awaiting | followup
     children | collect | message_accepted | active awaiting | collect
@@ -170,7 +176,6 @@ fn later_states() -> Vec<(&'static str, Session)> {
         session
     };
     let awaiting = |on, until| Phase::Awaiting { on, until };
-    let asked = format!("{BEGUN}{ASKED}");
     let mut budget = with(BEGUN, awaiting(WaitFor::Budget, None));
     budget.account.allowance = Allowance { tokens: Some(1), ..Allowance::default() };
     let mut initializing = run("create\nopen 1").session().clone();
@@ -187,7 +192,8 @@ fn later_states() -> Vec<(&'static str, Session)> {
         reserved: None,
     };
     vec![
-        ("answer", with(&asked, awaiting(WaitFor::Answer, None))),
+        ("answer", run(&format!("{BEGUN}{QUESTION}")).session().clone()),
+        ("choice", run(&format!("{BEGUN}{}", QUESTION.replace("text", "choice"))).session().clone()),
         ("children", with(BEGUN, awaiting(WaitFor::Children, None))),
         ("quota", with(BEGUN, awaiting(WaitFor::Quota, Some(Timestamp(5_000))))),
         ("budget", budget),

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use protocol::deprecated::{Deprecated, Surface};
 use protocol::method::{
     Agent, AgentWait, ApprovalsResolve, ApprovalsRevoke, BudgetSet, EventsSubscribe, EventsUnsubscribe, HealthGet,
-    METHODS, Method, NoParams, OwnerHandover, ProfilesClear, ProfilesUse, QueueCancel, QueueClear, QueueMode,
-    RunsAbort, RunsBreak, RunsPause, RunsRecord, RunsResume, RunsUndo, SessionsCleanup, SessionsCompact,
+    METHODS, Method, NoParams, OwnerHandover, ProfilesClear, ProfilesUse, QuestionsAnswer, QueueCancel, QueueClear,
+    QueueMode, RunsAbort, RunsBreak, RunsPause, RunsRecord, RunsResume, RunsUndo, SessionsCleanup, SessionsCompact,
     SessionsDelete, SessionsEnd, SessionsLabel, SessionsResume, SessionsUncompact,
 };
 use protocol::{ErrorShape, Request, Response};
@@ -117,6 +117,9 @@ async fn answer<'a>(
         ApprovalsResolve::NAME => encoded::<ApprovalsResolve>(
             acting::resolve_approval(caller, self::params::<ApprovalsResolve>(params)?).await?,
         ),
+        QuestionsAnswer::NAME => {
+            encoded::<QuestionsAnswer>(acting::answer_question(caller, self::params::<QuestionsAnswer>(params)?).await?)
+        }
         EventsSubscribe::NAME => {
             acting::subscribe(caller, id, self::params::<EventsSubscribe>(params)?).await?;
             return Ok(None);
@@ -144,7 +147,8 @@ fn new_name<'a>(caller: &Caller, method: &'a str) -> &'a str {
 /// Refuses what acts to a client inside a tool call: a command is not the user.
 fn may_use(caller: &Caller, method: &str) -> Result<(), Error> {
     // A command that owns the home itself has no peer; it answers no question of the call that it is inside.
-    let answers = [ApprovalsResolve::NAME, ApprovalsRevoke::NAME].contains(&method) && caller.peer.is_none();
+    let answers = [ApprovalsResolve::NAME, ApprovalsRevoke::NAME, QuestionsAnswer::NAME].contains(&method)
+        && caller.peer.is_none();
     let answers_itself = || answers && tools::is_here_in_call_of(&caller.service.home().join("calls"));
     if acts(method) && caller.is_in_call() || answers_itself() {
         return Err(Error::State {

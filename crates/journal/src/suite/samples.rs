@@ -186,7 +186,7 @@ fn of_calls(body: Body) -> Vec<Event> {
             grant: None,
         }
         .into(),
-        CallAsked { call, fingerprint, question: "run `rm`?".to_owned() }.into(),
+        CallAsked { call, fingerprint, question: "run `rm`?".to_owned(), takes: None }.into(),
         AskAnswered {
             call,
             allow: true,
@@ -194,6 +194,9 @@ fn of_calls(body: Body) -> Vec<Event> {
             reason: None,
             edited: Some(EditedArguments { body, shown: "{}".to_owned() }),
             grant: None,
+            answer: None,
+            message: None,
+            skipped: false,
         }
         .into(),
         AskExpired { call, kept: true }.into(),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::limits::RECOVERIES_MS;
 use engine::tables::transitions::RunState;
-use engine::{CallId, Flags, Outcome, Position, RecoveryAttempt, Resources, RunId, Timestamp};
+use engine::{AnswerForm, CallId, Flags, Outcome, Position, RecoveryAttempt, Resources, RunId, Timestamp};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,7 +40,7 @@ pub struct Status {
     pub questions: Vec<OpenQuestion>,
 }
 
-/// A call that waits for a person's approval.
+/// A call that waits for a person's approval, or a question of a model that waits for a person's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct OpenQuestion {
@@ -49,8 +49,12 @@ pub struct OpenQuestion {
     /// The id of the call.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub call: CallId,
-    /// What is to be allowed.
+    /// What is to be allowed, or the question.
     pub question: String,
+    /// What it takes as the answer, if it is a question: `text`, `choice` or `json`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    pub takes: Option<AnswerForm>,
     /// When it was asked, milliseconds since 1970 UTC.
     #[cfg_attr(feature = "schema", schemars(with = "i64"))]
     pub asked_at: Timestamp,

@@ -44,6 +44,7 @@ pub(super) async fn check(
         reason: checked.reason,
         timeout_ms: checked.timeout_ms,
         grant: checked.grant,
+        question: checked.question,
     };
     reporter.report(report).await;
 }

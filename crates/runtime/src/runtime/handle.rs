@@ -84,6 +84,7 @@ fn masked(shared: &Shared, mut command: Command) -> Command {
         | Command::Answer { decision: Decision::Once { edited: Some(EditedCall { shown: text, .. }) }, .. } => {
             *text = shared.resolver.secrets().mask(text);
         }
+        Command::Answer { decision: Decision::Answered { text }, .. } => drop(mask(text)),
         _ => {}
     }
     command

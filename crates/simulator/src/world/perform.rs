@@ -276,6 +276,7 @@ fn check(effect: EffectId, call: &Call, outside: &Outside) -> Result<Performer, 
             reason,
             timeout_ms: None,
             grant: None,
+            question: None,
         };
         return Ok(Performer::Known([report].into()));
     }
@@ -293,6 +294,7 @@ fn check(effect: EffectId, call: &Call, outside: &Outside) -> Result<Performer, 
         reason,
         timeout_ms: None,
         grant: None,
+        question: None,
     };
     Ok(Performer::Known([report].into()))
 }

@@ -334,11 +334,13 @@ impl Projection {
             }
             Event::OutputAdded(e) => ToolLine::Update(delta(e.effect, e.offset, &e.text)),
             Event::CallAsked(e) => {
-                ToolLine::Asked { call: e.call, question: e.question.clone(), fingerprint: e.fingerprint }
+                let question = e.question.clone();
+                ToolLine::Asked { call: e.call, question, fingerprint: e.fingerprint, takes: e.takes }
             }
             Event::AskAnswered(e) => ToolLine::Answered {
                 call: e.call,
                 allow: e.allow,
+                question: e.answer.is_some() || e.skipped,
                 by: e.by.clone(),
                 reason: e.reason.clone(),
                 edited: e.edited.as_ref().map(|edited| edited.shown.clone()),

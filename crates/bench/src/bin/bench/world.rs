@@ -173,6 +173,7 @@ impl World {
             reason: None,
             timeout_ms: None,
             grant: None,
+            question: None,
         });
         let effect = self.next().id();
         let output = Content::text(BodyKind::Output, output);
@@ -274,6 +275,7 @@ impl World {
                         reason,
                         timeout_ms: None,
                         grant: None,
+                        question: None,
                     });
                     if decision == Policy::Ask {
                         self.offer(Command::Answer {
@@ -363,6 +365,7 @@ impl World {
             reason: None,
             timeout_ms: None,
             grant: None,
+            question: None,
         });
         self.next().id()
     }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use protocol::method::QuestionShown;
 use unicode_width::UnicodeWidthChar as _;
 use views::PrintableAnswer;
 
@@ -10,6 +11,7 @@ use super::{Screen, Stdout};
 use crate::keyboard;
 use crate::language;
 use crate::output::{Output, Part};
+use crate::prompt;
 use crate::render::{Style, rows};
 
 /// What is said when nobody reads the answer any more.
@@ -50,22 +52,35 @@ impl Screen {
     /// Prints a question on stderr; the user types the answer after it.
     /// What was typed until then is discarded before the mark for the answer is there.
     pub(crate) fn ask(&mut self, session: &str, question: &str, discard_input: impl FnOnce()) {
-        self.ask_with(rows::ANSWER, session, question, discard_input);
+        self.ask_with(rows::ANSWER, session, |whose, width| allow(whose, question, width), discard_input);
     }
 
     /// The same for a question that is answered with yes or no.
     pub(crate) fn ask_yes(&mut self, session: &str, question: &str, discard_input: impl FnOnce()) {
-        self.ask_with(rows::YES_OR_NO, session, question, discard_input);
+        self.ask_with(rows::YES_OR_NO, session, |whose, width| allow(whose, question, width), discard_input);
     }
 
-    fn ask_with(&mut self, mark: &str, session: &str, question: &str, discard_input: impl FnOnce()) {
+    /// The same for a question of a model.
+    pub(crate) fn ask_user(&mut self, asked: &QuestionShown, takes: &str, discard_input: impl FnOnce()) {
+        let rows = |whose: &str, width| {
+            rows::user_question(&format!("{whose}{}", asked.question), &asked.choices, takes, width)
+        };
+        self.ask_with(prompt::OPEN, &asked.session, rows, discard_input);
+    }
+
+    fn ask_with(
+        &mut self,
+        mark: &str,
+        session: &str,
+        rows: impl FnOnce(&str, usize) -> Vec<String>,
+        discard_input: impl FnOnce(),
+    ) {
         self.write_rows();
         self.hide_status();
         self.end_line();
         self.calls.leave_line();
         let whose = if self.sessions > 1 { format!("[{session}] ") } else { String::new() };
-        let question = format!("{whose}{}", language::text(question));
-        let rows = rows::question(&question, Output::Stderr.width());
+        let rows = rows(&whose, Output::Stderr.width());
         let _ = Output::Stderr.write(&rows.join("\n"));
         discard_input();
         let _ = Output::Stderr.write(mark);
@@ -165,6 +180,11 @@ pub(super) fn rows_of(text: &str, width: usize) -> usize {
         }
     }
     rows
+}
+
+/// The rows of a question for approval.
+fn allow(whose: &str, question: &str, width: usize) -> Vec<String> {
+    rows::question(&format!("{whose}{}", language::text(question)), width)
 }
 
 #[cfg(test)]

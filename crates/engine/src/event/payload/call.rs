@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::payload;
+use crate::approval::AnswerForm;
 use crate::body::{Attachment, Body};
 use crate::event::{CallOutcome, EndingCause, Found};
-use crate::ids::{CallId, EffectId, Epoch, Hash};
+use crate::ids::{CallId, EffectId, Epoch, Hash, MessageId};
 use crate::settings::{Policy, ToolClass};
 
 /// The arguments that somebody gave a call instead of its own.
@@ -42,7 +43,7 @@ payload! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         grant: Option<CallId>,
     }
-    /// Approval is requested for a call.
+    /// Approval is requested for a call, or the call itself is a question of the model to the user.
     #[allow(missing_docs, reason = "the fields say it themselves")]
     CallAsked {
         call: CallId,
@@ -50,12 +51,15 @@ payload! {
         fingerprint: Hash,
         /// The text of the request, for a person.
         question: String,
+        /// What the model takes as the answer to its question; none = approval is requested.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        takes: Option<AnswerForm>,
     }
-    /// The approval request was answered.
+    /// The approval request or the question was answered, or the question was skipped.
     #[allow(missing_docs, reason = "the fields say it themselves")]
     AskAnswered {
         call: CallId,
-        /// Whether the call may run.
+        /// Whether the call may run; of a question, whether it was answered.
         allow: bool,
         /// Who or what answered.
         by: String,
@@ -68,12 +72,21 @@ payload! {
         /// The grant by which such calls are allowed from now on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         grant: Option<CallId>,
+        /// What a question of the model was answered with.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answer: Option<Body>,
+        /// The message that is the answer, if one is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<MessageId>,
+        /// Whether a question of the model was skipped.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        skipped: bool,
     }
-    /// Nobody answered the approval request in time.
+    /// Nobody answered the approval request or the question in time.
     #[allow(missing_docs, reason = "the fields say it themselves")]
     AskExpired {
         call: CallId,
-        /// Whether it stays open; else the call is denied.
+        /// Whether it stays open; else the call is denied, or the question is skipped.
         kept: bool,
     }
     /// A call is decided; it begins when this is synced (for a read-only tool: written).

@@ -24,9 +24,11 @@ impl Cell {
             _ if run.ending.is_some() => Self::Ending,
             Phase::Preparing { .. } => Self::Preparing,
             Phase::Streaming(_) => Self::Streaming,
+            Phase::Awaiting { on: WaitFor::Answer, .. } => Self::Answer,
+            // What somebody says while the other calls run is said to the question.
+            Phase::ToolExec if run.asks_user() => Self::Answer,
             Phase::ToolExec => Self::ToolExec,
             Phase::Awaiting { on: WaitFor::Approval, .. } => Self::Approval,
-            Phase::Awaiting { on: WaitFor::Answer, .. } => Self::Answer,
             Phase::Awaiting { on: WaitFor::Children, .. } => Self::Children,
             // What has not started is skipped for a steer, as it is when the run has its slot.
             Phase::Awaiting { on: WaitFor::Lane, .. } if !run.step.calls.is_empty() => Self::ToolExec,

@@ -83,7 +83,7 @@ impl Machine {
             },
             moment.now,
         );
-        self.take_way(route, &queue, moment);
+        self.take_way(message, route, &queue, moment);
         self.advance(moment);
         let session = self.session.as_ref().ok_or_else(no_session)?;
         Ok(Acknowledgement::Receipt(receipt(session, message)))
@@ -111,9 +111,10 @@ impl Machine {
     }
 
     /// The effects of a message beside its place in the queue. Everything else follows from the state.
-    fn take_way(&mut self, route: Route, queue: &QueueSettings, moment: Moment) {
+    fn take_way(&mut self, message: MessageId, route: Route, queue: &QueueSettings, moment: Moment) {
         match route {
             Route::NextBoundary | Route::Both if queue.cut => self.interrupt_for_steer(moment),
+            Route::Answer => self.answer_with(message, moment),
             Route::Interrupt => self.interrupt(self.interrupt_of(queue), moment),
             Route::EndPaused if self.interrupt_of(queue) == Interrupt::Replace => self.end_held(moment),
             Route::Start

@@ -79,9 +79,13 @@ impl Session {
         if e.state == ReceiptState::Steered {
             let item = message.item(e.message, true, vec![]);
             self.conversation.transcript.push(item, self.account.head);
-            if let Some(run) = self.run_mut() {
-                run.inputs.push(e.message);
-            }
+        }
+        // One that is an answer is a part of the active run as well, but no message of its transcript.
+        let is_answer = e.state == ReceiptState::Merged;
+        if let Some(run) =
+            self.run_mut().filter(|run| e.state == ReceiptState::Steered || is_answer && e.run == Some(run.id))
+        {
+            run.inputs.push(e.message);
         }
     }
 

@@ -126,6 +126,7 @@ impl Run {
         self.change(e.call, |call| {
             call.stage = Stage::Asking;
             call.question = Some(e.question.clone());
+            call.takes = e.takes;
             call.asked_at = Some(at);
         });
     }
@@ -426,11 +427,14 @@ impl Run {
         });
     }
 
-    /// A denied call returns to `Guarding`: its `CallSettled` is in the same batch. So does one with other arguments, which
-    /// are checked.
+    /// A denied call returns to `Guarding`, as does a question: its `CallSettled` is in the same batch. So does one with other
+    /// arguments, which are checked.
     pub(super) fn ask_answered(&mut self, e: &AskAnswered) {
         self.question_closed();
-        self.set_stage(e.call, if e.allow && e.edited.is_none() { Stage::Ready } else { Stage::Guarding });
+        self.set_stage(
+            e.call,
+            if e.allow && e.edited.is_none() && e.answer.is_none() { Stage::Ready } else { Stage::Guarding },
+        );
         if let Some(edited) = &e.edited {
             self.change(e.call, |call| {
                 call.arguments = edited.body;

@@ -198,7 +198,7 @@ fn grant() -> engine::ApprovalGrant {
 
 fn call_samples() -> Vec<Event> {
     vec![
-        CallAsked { call: CALL, fingerprint: HASH, question: "?".into() }.into(),
+        CallAsked { call: CALL, fingerprint: HASH, question: "?".into(), takes: Some(engine::AnswerForm::Text) }.into(),
         engine::AskAnswered {
             call: CALL,
             allow: true,
@@ -206,6 +206,9 @@ fn call_samples() -> Vec<Event> {
             reason: Some("no".into()),
             edited: Some(engine::EditedArguments { body: BODY, shown: "{}".into() }),
             grant: Some(CALL),
+            answer: Some(BODY),
+            message: Some(engine::MessageId(uuid::Uuid::from_u128(5))),
+            skipped: true,
         }
         .into(),
         engine::AskExpired { call: CALL, kept: true }.into(),

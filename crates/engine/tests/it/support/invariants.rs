@@ -229,6 +229,9 @@ fn moves(world: &World, run: &Run) -> bool {
             .any(runs),
         Phase::Awaiting { on: WaitFor::Lane, .. } => runs(EffectKind::Lane),
         Phase::Awaiting { on: WaitFor::Approval, .. } => run.step.calls.iter().any(|call| call.stage == Stage::Asking),
+        Phase::Awaiting { on: WaitFor::Answer, .. } => {
+            run.step.calls.iter().any(|call| call.stage == Stage::Asking && call.takes.is_some())
+        }
         // It waits until a limit is raised. For memory it keeps requesting a grant.
         Phase::Awaiting { on: WaitFor::Budget, until: None } => run.budget.asked.is_none() || runs(EffectKind::Reserve),
         // The limit of a process or of a title may come earlier.

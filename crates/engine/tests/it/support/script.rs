@@ -213,6 +213,14 @@ fn set(world: &mut World, key: &str, value: &str) {
         "retries" => limits.retries = number() as u32,
         "continuations" => limits.continuations = number() as u32,
         "poison" => limits.poison_after = number() as u32,
+        "asks" => {
+            let spec = engine::ToolSpec {
+                class: engine::ToolClass::ReadOnly,
+                name: value.to_owned(),
+                ..world.settings.tools[0].clone()
+            };
+            world.settings.tools = world.settings.tools.iter().cloned().chain([spec]).collect();
+        }
         "unattended" => world.settings.approvals.unattended = word(value).expect("a way"),
         "expires" => world.settings.approvals.expires_ms = Some(number()),
         "on_expiry" => world.settings.approvals.on_expiry = word(value).expect("a way"),
@@ -282,6 +290,7 @@ fn command(world: &mut World, words: &Words) -> Option<Command> {
             let reason = Some(words.at(3)).filter(|reason| !reason.is_empty() && *reason != "stale");
             let decision = match words.at(2) {
                 "no" => engine::Decision::Deny { reason: reason.map(str::to_owned) },
+                "with" => engine::Decision::Answered { text: Content::text(BodyKind::Output, words.at(3)) },
                 "always" => engine::Decision::Always { grant: call },
                 _ => engine::Decision::Once { edited },
             };
@@ -551,13 +560,28 @@ fn call_report(world: &World, words: &Words) -> Option<Report> {
     let outcome = |at: usize| serde_json::from_value(words.at(at).into()).expect("an outcome");
     Some(match words.at(0) {
         "checked" => {
-            let decision: Policy = serde_json::from_value(words.at(2).into()).expect("a policy");
-            let reason = Some(words.at(3)).filter(|why| !why.is_empty() && !why.starts_with("timeout="));
+            let asks = words.at(2) == "question";
+            let question = asks.then(|| engine::UserQuestion {
+                text: Some(words.at(4)).filter(|text| !text.is_empty()).unwrap_or("which?").to_owned(),
+                takes: serde_json::from_value(words.at(3).into()).expect("the form of an answer"),
+            });
+            let decision: Policy =
+                if asks { Policy::Allow } else { serde_json::from_value(words.at(2).into()).expect("a policy") };
+            let reason = Some(words.at(3)).filter(|why| !asks && !why.is_empty() && !why.starts_with("timeout="));
             let reason = reason.map(str::to_owned);
             let fingerprint = fingerprint(call_id(world, words.number(1)));
             let effect = effect(&[EffectKind::CheckCall]);
             let timeout_ms = words.option("timeout").map(|ms| ms.parse().expect("a number"));
-            Report::CallChecked { effect, decision, fingerprint, evidence: None, reason, timeout_ms, grant: None }
+            Report::CallChecked {
+                effect,
+                decision,
+                fingerprint,
+                evidence: None,
+                reason,
+                timeout_ms,
+                grant: None,
+                question,
+            }
         }
         "output" => {
             let offset = words.option("at").map_or_else(

@@ -9,7 +9,7 @@ use engine::{
 };
 use journal::Journal;
 use protocol::method::{AlwaysParams, AlwaysScope, AnswerParams, GrantShown, NoResult, RevokeParams};
-use views::approvals;
+use views::approvals::{self, AskKind};
 
 use super::end::reading;
 use crate::connection::Caller;
@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::service::Service;
 
 /// Bytes of a reason: the model receives it.
-const REASON_BYTES: usize = 8_000;
+pub(super) const REASON_BYTES: usize = 8_000;
 /// Patterns of a grant, which every call of its scope is compared with.
 const PATTERNS: usize = 64;
 /// Bytes of a pattern.
@@ -29,12 +29,7 @@ pub(in crate::methods) async fn resolve_approval(
 ) -> Result<NoResult, Error> {
     check(&params)?;
     let (service, call, by) = (&caller.service, params.call, who(caller));
-    // A request of an earlier owner is in the journal alone.
-    let key = match service.approvals.session_of(call) {
-        Some(key) => key,
-        None => service.runtime.journal().session_of_run(call.run)?.ok_or(Refusal::Stale)?.key,
-    };
-    let row = super::session(service, &key)?;
+    let row = session_of(service, call)?;
     if params.always.is_none() && params.arguments.is_none() {
         // What its client sends behind it is for the run as it is then, so it waits for nothing.
         return answer(service, &row, params, &by).await;
@@ -47,6 +42,16 @@ pub(in crate::methods) async fn resolve_approval(
         answer(&service, &row, params, &by).await
     });
     answering.await.unwrap_or_else(|error| Err(Error::Bug { what: error.to_string() }))
+}
+
+/// The session of a call that asks.
+pub(super) fn session_of(service: &Arc<Service>, call: CallId) -> Result<SessionRow, Error> {
+    // A request of an earlier owner is in the journal alone.
+    let key = match service.approvals.session_of(call) {
+        Some(key) => key,
+        None => service.runtime.journal().session_of_run(call.run)?.ok_or(Refusal::Stale)?.key,
+    };
+    super::session(service, &key)
 }
 
 async fn answer(service: &Arc<Service>, row: &SessionRow, params: AnswerParams, by: &str) -> Result<NoResult, Error> {
@@ -146,7 +151,7 @@ pub(in crate::methods) async fn revoke_grant(caller: &Arc<Caller>, params: Revok
     shown.into_iter().next().ok_or_else(none)
 }
 
-fn who(caller: &Caller) -> String {
+pub(super) fn who(caller: &Caller) -> String {
     let place = if caller.client.mode == "cli" { "on the terminal" } else { "in" };
     format!("the user, {place} {}, process {}", caller.client.id, caller.process())
 }
@@ -172,7 +177,7 @@ fn check(params: &AnswerParams) -> Result<(), Error> {
 
 /// The request for this call, open or closed.
 fn asked_of(journal: &dyn Journal, call: CallId) -> Result<Option<ApprovalRow>, Error> {
-    match approvals::find(journal, &call.to_string()) {
+    match approvals::find(journal, &call.to_string(), AskKind::Approval) {
         Ok(row) => Ok(Some(row)),
         Err(views::Error::NotFound { .. }) => Ok(None),
         Err(error) => Err(error.into()),

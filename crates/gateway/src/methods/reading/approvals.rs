@@ -7,6 +7,7 @@ use protocol::method::{
     ApprovalParams, ApprovalShown, ApprovalsGrants, ApprovalsList, ApprovalsListParams, ApprovalsListed, ApprovalsShow,
     GrantsListed, NoParams,
 };
+use views::approvals::AskKind;
 use views::{Source, approvals, lookup};
 
 use super::{Reads, pages};
@@ -17,6 +18,7 @@ impl Reads for ApprovalsList {
         let read = source.read;
         let session = params.session.as_deref().map(|key| lookup::session(read, Some(key))).transpose()?;
         let mut rows = if params.closed { approvals::closed(read)? } else { approvals::open(read, session.as_ref())? };
+        rows.retain(|row| AskKind::of(row) == AskKind::Approval);
         rows.retain(|row| session.as_ref().is_none_or(|session| session.session == row.session));
         if let Some(after) = &params.after {
             let at: usize = pages::cursor(after)?;
@@ -36,7 +38,7 @@ impl Reads for ApprovalsList {
 
 impl Reads for ApprovalsShow {
     fn read(source: &Source<'_>, params: ApprovalParams) -> Result<ApprovalShown, Error> {
-        let row = approvals::find(source.read, &params.id)?;
+        let row = approvals::find(source.read, &params.id, AskKind::Approval)?;
         let session = source.read.session_of_run(row.call.run)?;
         let key = session.map(|session| session.key).unwrap_or_default();
         let always = if row.allowed.is_none() { approvals::suggested(source.read, &row)? } else { None };

@@ -7,6 +7,7 @@ mod audit;
 mod diff;
 mod pages;
 mod profiles;
+mod questions;
 mod receipts;
 mod runs;
 mod sessions;
@@ -24,9 +25,9 @@ use journal::Read;
 use protocol::ErrorShape;
 use protocol::limits::{FIRST_FRAME_BYTES, FRAME_BYTES};
 use protocol::method::{
-    AgentsList, ApprovalsGrants, ApprovalsList, ApprovalsShow, BudgetShow, Method, ProfilesList, ReceiptsGet, RunsDiff,
-    RunsExplain, RunsList, RunsShow, RunsTrace, SessionsAudit, SessionsContext, SessionsList, SessionsShow,
-    SessionsState, StatusGet, UsageGet,
+    AgentsList, ApprovalsGrants, ApprovalsList, ApprovalsShow, BudgetShow, Method, ProfilesList, QuestionsList,
+    QuestionsShow, ReceiptsGet, RunsDiff, RunsExplain, RunsList, RunsShow, RunsTrace, SessionsAudit, SessionsContext,
+    SessionsList, SessionsShow, SessionsState, StatusGet, UsageGet,
 };
 use serde_json::Value;
 
@@ -77,6 +78,8 @@ reading!(
     ApprovalsList,
     ApprovalsShow,
     ApprovalsGrants,
+    QuestionsList,
+    QuestionsShow,
     SessionsList,
     SessionsShow,
     SessionsContext,

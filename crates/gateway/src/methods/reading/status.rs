@@ -99,12 +99,12 @@ fn unfinished(beside: &Beside<'_>, row: &SessionRow, owned: Owned) -> Result<Unf
     })
 }
 
-/// The calls that wait for a person's approval, oldest first.
+/// The calls that wait for a person's approval or answer, oldest first.
 fn questions(source: &Source<'_>, rows: &[SessionRow]) -> Result<Vec<OpenQuestion>, Error> {
     let open = |row: ApprovalRow| {
         let session = rows.iter().find(|session| session.session == row.session)?.key.clone();
-        let ApprovalRow { call, question, asked_at, .. } = row;
-        Some(OpenQuestion { session, call, question, asked_at })
+        let ApprovalRow { call, question, takes, asked_at, .. } = row;
+        Some(OpenQuestion { session, call, question, takes, asked_at })
     };
     let asked = source.read.approvals(None)?.into_iter().filter(|row| row.allowed.is_none());
     let mut questions: Vec<_> = asked.filter_map(open).collect();

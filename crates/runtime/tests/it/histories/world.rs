@@ -271,6 +271,7 @@ impl<'a> World<'a> {
                     reason: None,
                     timeout_ms: None,
                     grant: None,
+                    question: None,
                 }]
                 .into()
             }

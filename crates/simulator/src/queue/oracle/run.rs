@@ -288,7 +288,7 @@ impl CurrentRun {
             Event::CallChecked(CallChecked { call, decision: Policy::Allow, .. }) => self.call(*call)?.at = At::Ready,
             Event::CallAsked(e) => self.call(e.call)?.at = At::Asked,
             Event::AskAnswered(e) => {
-                self.call(e.call)?.at = if e.allow { At::Ready } else { At::Waiting };
+                self.call(e.call)?.at = if e.allow && e.answer.is_none() { At::Ready } else { At::Waiting };
                 if self.doing != Doing::Queueing {
                     self.is(Doing::Calls);
                 }

@@ -37,6 +37,7 @@ impl World {
                 reason: None,
                 timeout_ms: None,
                 grant: None,
+                question: None,
             },
             Effect::RunCall { .. } | Effect::EndCall { .. } => Report::CallEnded { effect: id, given: given("it ran") },
             Effect::FindCall { .. } => {
