@@ -1,0 +1,58 @@
+//! The capabilities of a user namespace: the first process inside needs two of them to build the view, the command gets none.
+
+use std::io;
+
+use rustix::io::Errno;
+use rustix::thread::{
+    CapabilitiesSecureBits, CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
+    configure_capability_in_ambient_set, remove_capability_from_bounding_set, set_capabilities,
+    set_capabilities_secure_bits, set_no_new_privs,
+};
+
+/// Mounts, and dropping the others.
+const OF_INIT: CapabilitySet = CapabilitySet::SYS_ADMIN.union(CapabilitySet::SETPCAP);
+
+/// Lets the program that this process executes next keep two capabilities, also if its user is not root.
+pub(crate) fn pass_on() -> io::Result<()> {
+    let sets = capabilities(None)?;
+    set_capabilities(None, CapabilitySets { inheritable: sets.inheritable | OF_INIT, ..sets })?;
+    for capability in OF_INIT.iter() {
+        configure_capability_in_ambient_set(capability, true)?;
+    }
+    Ok(())
+}
+
+/// Drops all capabilities for good: of this process, and of what it executes, also as root or from a file.
+pub(crate) fn drop_all() -> io::Result<()> {
+    set_capabilities_secure_bits(
+        CapabilitiesSecureBits::NO_ROOT
+            | CapabilitiesSecureBits::NO_ROOT_LOCKED
+            | CapabilitiesSecureBits::NO_SETUID_FIXUP
+            | CapabilitiesSecureBits::NO_SETUID_FIXUP_LOCKED
+            | CapabilitiesSecureBits::KEEP_CAPS_LOCKED
+            | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE
+            | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE_LOCKED,
+    )?;
+    for bit in 0..64 {
+        match remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << bit)) {
+            Ok(()) => {}
+            // The kernel knows no more.
+            Err(Errno::INVAL) => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    clear_ambient_capability_set()?;
+    forget()
+}
+
+/// Drops the capabilities of this process, without the right to do so for what it executes: a process outside of a user
+/// namespace may have none to begin with.
+pub(crate) fn forget() -> io::Result<()> {
+    let none = CapabilitySet::empty();
+    Ok(set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?)
+}
+
+/// Set-user-ID programs and capabilities of files have no effect any more.
+pub(crate) fn forbid_new_privileges() -> io::Result<()> {
+    Ok(set_no_new_privs(true)?)
+}

@@ -1,0 +1,158 @@
+//! The first process inside (PID 1 of its namespace) in tier A: builds the view, gives up every right, starts the command, and
+//! inherits what the command leaves behind. When it ends, the kernel ends everything else inside.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::fd::{AsRawFd as _, RawFd};
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use nix::sched::{CloneFlags, unshare};
+use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl, open};
+use rustix::process::{
+    DumpableBehavior, Pid, Signal, WaitOptions, set_dumpable_behavior, set_parent_process_death_signal, setsid, wait,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::filter::{self, Sockets};
+use crate::landlocked::FileRules;
+use crate::profile::{NetworkAccess, ResourceLimits, Tier};
+use crate::report::LayerState;
+use crate::setup::{AtStep as _, SETUP_FAILED, SetupError, SetupStep};
+use crate::signals::{CommandEnd, Receiver, Signals};
+use crate::view::ViewEntry;
+use crate::{capabilities, descriptors, launch, rlimits, view};
+
+/// What the outer process asks of the first one inside.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct InitOrder {
+    pub(crate) program: OsString,
+    pub(crate) arguments: Vec<OsString>,
+    pub(crate) folder: PathBuf,
+    pub(crate) temporary: PathBuf,
+    pub(crate) entries: Vec<ViewEntry>,
+    pub(crate) writable: Vec<PathBuf>,
+    pub(crate) network: NetworkAccess,
+    pub(crate) limits: ResourceLimits,
+    /// The numbers of two inherited pipes: one byte comes from the outer process, messages go to it.
+    pub(crate) permission: RawFd,
+    pub(crate) messages: RawFd,
+}
+
+/// What it tells the outer process, one message a line.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum InitMessage {
+    /// From now on it dies with the outer process.
+    Bound,
+    /// The command runs. What Landlock holds, and its version.
+    Confined(LayerState, u32),
+    Failed(SetupError),
+    Ended(CommandEnd),
+}
+
+/// The body of the first process inside.
+pub(crate) fn init_main() -> ExitCode {
+    // Nobody would hear of an error of these two: the outer process is gone, or another program called this one.
+    let Ok(order) = launch::received::<InitOrder>() else { return ExitCode::from(SETUP_FAILED) };
+    let Some(mut outer) = Outer::open(&order) else { return ExitCode::from(SETUP_FAILED) };
+    match run(&order, &mut outer) {
+        Ok(end) => {
+            outer.tell(&InitMessage::Ended(end));
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            let code = error.code;
+            outer.tell(&InitMessage::Failed(error));
+            ExitCode::from(code)
+        }
+    }
+}
+
+fn run(order: &InitOrder, outer: &mut Outer) -> Result<CommandEnd, SetupError> {
+    outer.bind()?;
+    descriptors::close_inherited(&outer.descriptors()).at(SetupStep::Descriptors, "/proc/self/fd")?;
+    // Away from the terminal of the caller. It fails only for the leader of a session, which has none then.
+    let _ = setsid();
+    unshare(CloneFlags::CLONE_NEWNS).at(SetupStep::Mounts, "unshare")?;
+    view::build(order.entries.clone())?;
+    view::mount_proc()?;
+    std::env::set_current_dir(&order.folder).at(SetupStep::Command, format!("the folder {}", order.folder.display()))?;
+    rlimits::apply(&order.limits, Tier::A)?;
+    capabilities::drop_all().at(SetupStep::Privileges, "capabilities")?;
+    capabilities::forbid_new_privileges().at(SetupStep::Privileges, "no_new_privs")?;
+    // So the command cannot look into this process, which has the profile in its memory.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).at(SetupStep::Privileges, "dumpable")?;
+    let (landlock, abi) = FileRules::in_view(order.writable.clone()).apply()?;
+    filter::apply(Sockets::of(Tier::A, order.network))?;
+    let signals = Signals::hold().at(SetupStep::Command, "signals")?;
+    let command = start(order)?;
+    outer.tell(&InitMessage::Confined(landlock, abi));
+    Ok(until_ended(command, &signals))
+}
+
+fn start(order: &InitOrder) -> Result<Pid, SetupError> {
+    let mut command = Command::new(&order.program);
+    command.args(&order.arguments).env_clear().envs(launch::command_environment(&order.temporary)).process_group(0);
+    let child = command.spawn().map_err(|error| SetupError::of_command(&order.program, &error))?;
+    Ok(Pid::from_child(&child))
+}
+
+/// Reaps whatever ends, until the command does.
+fn until_ended(command: Pid, signals: &Signals) -> CommandEnd {
+    loop {
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            match CommandEnd::of(status) {
+                Some(end) if pid == command => return end,
+                _ => {}
+            }
+        }
+        signals.until_child_ends(Receiver::Group(command));
+    }
+}
+
+/// The pipes to and from the outer process.
+struct Outer {
+    permission: File,
+    messages: File,
+}
+
+impl Outer {
+    /// Opens the inherited pipes again, so that they are closed when a program is executed; their inherited numbers are closed
+    /// with all the others. None if there is nobody at the other ends.
+    fn open(order: &InitOrder) -> Option<Self> {
+        let reopen = |number: RawFd, access: OFlags| {
+            // Without waiting for somebody at the other end.
+            let flags = access | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let pipe = open(format!("/proc/self/fd/{number}"), flags, Mode::empty()).ok()?;
+            fcntl_setfl(&pipe, fcntl_getfl(&pipe).ok()? - OFlags::NONBLOCK).ok()?;
+            Some(File::from(pipe))
+        };
+        let messages = reopen(order.messages, OFlags::WRONLY)?;
+        Some(Self { permission: reopen(order.permission, OFlags::RDONLY)?, messages })
+    }
+
+    fn descriptors(&self) -> [RawFd; 2] {
+        [self.permission.as_raw_fd(), self.messages.as_raw_fd()]
+    }
+
+    /// From now on this process is killed when the outer one ends. That may have happened just before, so it says so and waits
+    /// for an answer, which only a living process gives.
+    fn bind(&mut self) -> Result<(), SetupError> {
+        set_parent_process_death_signal(Some(Signal::KILL)).at(SetupStep::Init, "the signal of the parent's death")?;
+        self.tell(&InitMessage::Bound);
+        let mut line = String::new();
+        let answered = BufReader::new(&self.permission).read_line(&mut line);
+        match answered {
+            Ok(length) if length > 0 => Ok(()),
+            _ => Err(SetupError::new(SetupStep::Init, "the outer process has ended")),
+        }
+    }
+
+    fn tell(&mut self, message: &InitMessage) {
+        let line = serde_json::to_string(message).expect("a message has only text, numbers and paths from JSON");
+        // If the outer process has ended, this one is about to.
+        let _ = self.messages.write_all(format!("{line}\n").as_bytes());
+    }
+}

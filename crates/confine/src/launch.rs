@@ -1,0 +1,92 @@
+//! How a caller starts a confined process, and how that process receives what it needs.
+//!
+//! Standard input belongs to the command, and arguments can be read by every process of the machine. So the profile is in the
+//! environment of the outer process and of the first process inside, which the command cannot read. The command's own
+//! variables are there under other names, so that none of them (`LD_PRELOAD`) acts on a process that is not confined yet.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+
+use crate::profile::Profile;
+use crate::setup::{AtStep as _, Error, SetupError, SetupStep};
+
+/// The first argument of the first process inside.
+pub(crate) const INIT: &str = "--init";
+/// The variable with the order, as JSON.
+const ORDER: &str = "LIMULUS_CONFINE";
+/// The beginning of the names of the command's variables.
+const VARIABLE: &[u8] = b"LIMULUS_CONFINE_VARIABLE_";
+
+/// The executable that has the hidden subcommand, and the words that select it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Launcher {
+    /// The executable, for example `/proc/self/exe`.
+    pub executable: PathBuf,
+    /// Its arguments in front of the command, for example `confine`.
+    pub words: Vec<String>,
+}
+
+impl Profile {
+    /// A command that executes `program` with `arguments` and exactly the variables of `environment` in this sandbox. Standard
+    /// input, output, error, the process group and the working directory of the outer process are left to the caller, who
+    /// must not change its environment.
+    pub fn command(
+        &self,
+        launcher: &Launcher,
+        program: &OsStr,
+        arguments: impl IntoIterator<Item = OsString>,
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Result<Command, Error> {
+        let order = Order { words: launcher.words.clone(), profile: self.clone() };
+        let order = serde_json::to_string(&order).map_err(|source| Error::Profile { source })?;
+        let mut command = Command::new(&launcher.executable);
+        command.args(&launcher.words).arg(program).args(arguments);
+        hand_over(&mut command, order.as_ref(), environment);
+        Ok(command)
+    }
+}
+
+/// What the outer process is asked to do.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Order {
+    /// The words of the launcher, by which the outer process starts the first process inside.
+    pub(crate) words: Vec<String>,
+    pub(crate) profile: Profile,
+}
+
+/// Sets the environment of a process that confines itself.
+pub(crate) fn hand_over(
+    command: &mut Command,
+    order: &OsStr,
+    environment: impl IntoIterator<Item = (OsString, OsString)>,
+) {
+    command.env_clear().env(ORDER, order);
+    for (name, value) in environment {
+        let name = [VARIABLE, name.as_bytes()].concat();
+        command.env(OsString::from_vec(name), value);
+    }
+}
+
+/// The order that this process received.
+pub(crate) fn received<T: for<'de> Deserialize<'de>>() -> Result<T, SetupError> {
+    let order = std::env::var(ORDER).at(SetupStep::Profile, format!("the variable {ORDER}"))?;
+    serde_json::from_str(&order).at(SetupStep::Profile, format!("the variable {ORDER}"))
+}
+
+/// The variables of the command, with its own temporary folder.
+pub(crate) fn command_environment(temporary: &Path) -> Vec<(OsString, OsString)> {
+    let given = std::env::vars_os().filter_map(|(name, value)| {
+        let name = name.as_bytes().strip_prefix(VARIABLE)?.to_owned();
+        (!name.is_empty()).then(|| (OsString::from_vec(name), value))
+    });
+    let is_ours = |name: &OsString| TEMPORARY.iter().any(|ours| name == ours);
+    let ours = TEMPORARY.map(|name| (OsString::from(name), temporary.as_os_str().to_owned()));
+    given.filter(|(name, _)| !is_ours(name)).chain(ours).collect()
+}
+
+/// The variables that name the temporary folder.
+const TEMPORARY: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];

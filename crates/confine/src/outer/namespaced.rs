@@ -1,0 +1,190 @@
+//! Tier A: enters the namespaces, starts the first process inside, and waits for it.
+
+use std::ffi::OsString;
+use std::io::{self, BufRead as _, BufReader, PipeReader, PipeWriter, Write as _};
+use std::os::fd::{AsFd, AsRawFd as _};
+use std::process::{Child, Command};
+
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::process::{DumpableBehavior, Pid, Resource, Rlimit, WaitOptions, set_dumpable_behavior, setrlimit, waitpid};
+
+use super::plan::Plan;
+use crate::init::{InitMessage, InitOrder};
+use crate::launch::{self, INIT, hand_over};
+use crate::profile::{NetworkAccess, Tier, WorkspaceAccess};
+use crate::protect::Protection;
+use crate::report::{ConfineReport, ConfineState, LayerState, ReportFile, SandboxLayers};
+use crate::setup::{AtStep as _, SetupError, SetupStep};
+use crate::signals::{CommandEnd, Receiver, Signals};
+use crate::{capabilities, namespaces};
+
+/// Runs the command in namespaces of its own, until it and everything that it started has ended.
+pub(super) fn run(
+    plan: &Plan,
+    words: &[String],
+    arguments: &[OsString],
+    report: &mut ReportFile,
+) -> Result<CommandEnd, SetupError> {
+    namespaces::enter(plan.profile.network)?;
+    // From here on this process has something to clean up, so a signal must not end it.
+    let signals = Signals::hold().at(SetupStep::Init, "signals")?;
+    let protection = protection(plan)?;
+    let confined = run_protected(plan, &protection, (words, arguments), &signals, report);
+    let lost = protection.end();
+    let (end, confined) = confined?;
+    if lost != confined.unprotected {
+        let _ = report.write(&ConfineReport { unprotected: lost, ..confined });
+    }
+    Ok(end)
+}
+
+fn protection(plan: &Plan) -> Result<Protection, SetupError> {
+    match plan.profile.access {
+        WorkspaceAccess::ReadOnly => Ok(Protection::default()),
+        WorkspaceAccess::Workspace => Protection::of(&plan.workspace, &plan.profile.read_only),
+    }
+}
+
+fn run_protected(
+    plan: &Plan,
+    protection: &Protection,
+    (words, arguments): (&[String], &[OsString]),
+    signals: &Signals,
+    report: &mut ReportFile,
+) -> Result<(CommandEnd, ConfineReport), SetupError> {
+    let mut init = Init::start(plan, protection, words, arguments)?;
+    let started = init.until_confined();
+    let (landlock, landlock_abi) = match started {
+        Ok(started) => started,
+        Err(error) => {
+            init.kill();
+            return Err(error);
+        }
+    };
+    let layers = layers(plan.profile.network, landlock, landlock_abi);
+    let state = ConfineState::Confined;
+    let confined = ConfineReport { state, layers: Some(layers), unprotected: protection.unprotected() };
+    if let Err(error) = report.write(&confined) {
+        init.kill();
+        return Err(SetupError::new(SetupStep::Profile, format!("the report: {error}")));
+    }
+    Ok((init.until_ended(signals), confined))
+}
+
+fn layers(network: NetworkAccess, landlock: LayerState, landlock_abi: u32) -> SandboxLayers {
+    let network = match network {
+        NetworkAccess::None => LayerState::Enforced,
+        NetworkAccess::Host => LayerState::absent("the profile allows the network of the host"),
+    };
+    SandboxLayers {
+        tier: Tier::A,
+        user: LayerState::Enforced,
+        mounts: LayerState::Enforced,
+        processes: LayerState::Enforced,
+        network,
+        ipc: LayerState::Enforced,
+        landlock,
+        landlock_abi,
+        seccomp: LayerState::Enforced,
+    }
+}
+
+/// The first process inside.
+struct Init {
+    child: Child,
+    messages: BufReader<PipeReader>,
+    permission: PipeWriter,
+}
+
+impl Init {
+    fn start(plan: &Plan, protection: &Protection, words: &[String], arguments: &[OsString]) -> Result<Self, SetupError> {
+        let pipe = || io::pipe().at(SetupStep::Init, "a pipe");
+        let ((permission_reader, permission), (messages, messages_writer)) = (pipe()?, pipe()?);
+        // This process has one thread, so nothing else is started meanwhile that would inherit them.
+        inherit(&permission_reader)?;
+        inherit(&messages_writer)?;
+        let mut entries = plan.entries()?;
+        entries.extend(protection.entries());
+        let order = InitOrder {
+            program: arguments[0].clone(),
+            arguments: arguments[1..].to_vec(),
+            folder: plan.folder.clone(),
+            temporary: plan.profile.temporary.clone(),
+            entries,
+            writable: plan.writable(),
+            network: plan.profile.network,
+            limits: plan.profile.limits.clone(),
+            permission: permission_reader.as_raw_fd(),
+            messages: messages_writer.as_raw_fd(),
+        };
+        let order = serde_json::to_string(&order).at(SetupStep::Profile, "the profile")?;
+        capabilities::pass_on().at(SetupStep::Init, "capabilities")?;
+        let mut command = Command::new("/proc/self/exe");
+        hand_over(&mut command, order.as_ref(), launch::command_environment(&plan.profile.temporary));
+        let child = command.args(words).arg(INIT).spawn().at(SetupStep::Init, "/proc/self/exe")?;
+        // What is left of the rights of this process is needed by nobody, and nobody may look into it.
+        capabilities::forget().at(SetupStep::Init, "capabilities")?;
+        let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+        // If the command dumps no core, neither does this process when it ends in the same way.
+        let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+        Ok(Self { child, messages: BufReader::new(messages), permission })
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// What Landlock holds, and its version, once the command runs.
+    fn until_confined(&mut self) -> Result<(LayerState, u32), SetupError> {
+        loop {
+            match self.message() {
+                Some(InitMessage::Bound) => {
+                    self.permission.write_all(b"\n").at(SetupStep::Init, "the first process inside has ended")?;
+                }
+                Some(InitMessage::Confined(landlock, abi)) => return Ok((landlock, abi)),
+                Some(InitMessage::Failed(error)) => return Err(error),
+                Some(InitMessage::Ended(_)) | None => {
+                    return Err(SetupError::new(SetupStep::Init, "it ended without a reason"));
+                }
+            }
+        }
+    }
+
+    fn message(&mut self) -> Option<InitMessage> {
+        let mut line = String::new();
+        self.messages.read_line(&mut line).ok()?;
+        serde_json::from_str(&line).ok()
+    }
+
+    /// Passes signals on until everything inside has ended. The kernel reports the end of this process only when it has ended
+    /// all others.
+    fn until_ended(mut self, signals: &Signals) -> CommandEnd {
+        let own_end = loop {
+            match waitpid(Some(self.pid()), WaitOptions::NOHANG) {
+                Ok(Some((_, status))) => {
+                    if let Some(end) = CommandEnd::of(status) {
+                        break end;
+                    }
+                }
+                Ok(None) => signals.until_child_ends(Receiver::Process(self.pid())),
+                Err(_) => break CommandEnd::Signal(9),
+            }
+        };
+        match self.message() {
+            Some(InitMessage::Ended(end)) => end,
+            // Somebody killed it.
+            _ => own_end,
+        }
+    }
+
+    fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Lets the next program inherit a pipe.
+fn inherit(pipe: &impl AsFd) -> Result<(), SetupError> {
+    fcntl_setfd(pipe, FdFlags::empty()).at(SetupStep::Init, "a pipe")
+}
+

@@ -1,0 +1,135 @@
+//! The profile with its paths resolved and checked, as this user sees them before anything is restricted.
+
+use std::path::{Path, PathBuf};
+
+use crate::paths::resolved;
+use crate::profile::{NetworkAccess, Profile, WorkspaceAccess};
+use crate::setup::{AtStep as _, SetupError, SetupStep};
+use crate::view::{EntryKind, ViewEntry};
+
+/// Folders with the sockets of daemons. A command can make no such socket; that they cannot even be named is a second
+/// reason.
+const DAEMONS: [&str; 4] = ["/run", "/var/run", "/tmp/.X11-unix", "/tmp/.ICE-unix"];
+/// What a program reads to find the host's name server. It may lead into one of these folders.
+const NAME_SERVERS: &str = "/etc/resolv.conf";
+
+/// A profile whose paths exist and have no symbolic links.
+#[derive(Debug)]
+pub(super) struct Plan<'a> {
+    pub(super) profile: &'a Profile,
+    pub(super) workspace: PathBuf,
+    pub(super) folder: PathBuf,
+    temporary: PathBuf,
+    more: Vec<PathBuf>,
+    pub(super) hidden: Vec<PathBuf>,
+}
+
+impl<'a> Plan<'a> {
+    /// Resolves the paths of a profile.
+    pub(super) fn of(profile: &'a Profile) -> Result<Self, SetupError> {
+        let plan = Self {
+            profile,
+            workspace: existing("the workspace", &profile.workspace)?,
+            folder: existing("the folder", &profile.folder)?,
+            temporary: existing("the temporary folder", &profile.temporary)?,
+            more: optional(&profile.writable)?,
+            hidden: optional(&profile.hidden)?,
+        };
+        plan.check()?;
+        Ok(plan)
+    }
+
+    /// What is hidden wins at its own path, so a sandbox that needs such a path would not work.
+    fn check(&self) -> Result<(), SetupError> {
+        for path in [&self.workspace, &self.temporary] {
+            if self.hidden.contains(path) {
+                return Err(SetupError::new(SetupStep::Profile, format!("{} is hidden", path.display())));
+            }
+        }
+        let report = existing("the report", &self.profile.report)?;
+        if self.writable().iter().any(|path| report.starts_with(path)) {
+            return Err(SetupError::new(SetupStep::Profile, "the command could write its own report"));
+        }
+        Ok(())
+    }
+
+    /// The roots below which the command may write.
+    pub(super) fn writable(&self) -> Vec<PathBuf> {
+        let mut paths = vec![self.temporary.clone()];
+        if self.profile.access == WorkspaceAccess::Workspace {
+            paths.push(self.workspace.clone());
+            paths.extend(self.more.iter().cloned());
+        }
+        paths
+    }
+
+    /// The pieces of the view, without those of the protected names.
+    pub(super) fn entries(&self) -> Result<Vec<ViewEntry>, SetupError> {
+        let writable = self.writable();
+        let mut entries: Vec<_> = writable.iter().map(|path| ViewEntry::new(path, EntryKind::Writable)).collect();
+        if self.profile.access == WorkspaceAccess::ReadOnly {
+            // It may be in a folder that is hidden.
+            entries.push(ViewEntry::new(&self.workspace, EntryKind::ReadOnly));
+        }
+        entries.extend(self.pinned(&writable));
+        for path in &self.hidden {
+            entries.extend(hidden(path)?);
+        }
+        for path in DAEMONS.map(Path::new).into_iter().filter(|path| is_folder_itself(path)) {
+            entries.extend(hidden(path)?);
+        }
+        entries.extend(self.name_servers()?);
+        Ok(entries)
+    }
+
+    /// The folders between the workspace and a writable folder around it: if one could be renamed, another workspace could be
+    /// put in its place.
+    fn pinned(&self, writable: &[PathBuf]) -> Vec<ViewEntry> {
+        let around = |path: &Path| writable.iter().any(|root| path.starts_with(root) && path != root);
+        let between = self.workspace.ancestors().skip(1).filter(|path| around(path));
+        between.map(|path| ViewEntry::new(path, EntryKind::Pinned)).collect()
+    }
+
+    fn name_servers(&self) -> Result<Option<ViewEntry>, SetupError> {
+        if self.profile.network == NetworkAccess::None {
+            return Ok(None);
+        }
+        let path = resolved(Path::new(NAME_SERVERS)).at(SetupStep::Profile, NAME_SERVERS)?;
+        let is_masked = |path: &PathBuf| DAEMONS.iter().any(|folder| path.starts_with(folder));
+        Ok(path.filter(is_masked).map(|path| ViewEntry::new(path, EntryKind::ReadOnly)))
+    }
+}
+
+fn existing(what: &str, path: &Path) -> Result<PathBuf, SetupError> {
+    if !path.is_absolute() {
+        return Err(SetupError::new(SetupStep::Profile, format!("{what} {} is not absolute", path.display())));
+    }
+    path.canonicalize().at(SetupStep::Profile, format!("{what} {}", path.display()))
+}
+
+/// Those that exist.
+fn optional(paths: &[PathBuf]) -> Result<Vec<PathBuf>, SetupError> {
+    let mut found = vec![];
+    for path in paths {
+        if !path.is_absolute() {
+            return Err(SetupError::new(SetupStep::Profile, format!("{} is not absolute", path.display())));
+        }
+        found.extend(resolved(path).at(SetupStep::Profile, path.display())?);
+    }
+    found.sort();
+    found.dedup();
+    Ok(found)
+}
+
+fn hidden(path: &Path) -> Result<Option<ViewEntry>, SetupError> {
+    let Ok(found) = path.symlink_metadata() else { return Ok(None) };
+    if path == Path::new("/") {
+        return Err(SetupError::new(SetupStep::Profile, "the whole file system cannot be hidden"));
+    }
+    let kind = if found.is_dir() { EntryKind::HiddenFolder } else { EntryKind::HiddenFile };
+    Ok(Some(ViewEntry::new(path, kind)))
+}
+
+fn is_folder_itself(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|found| found.is_dir())
+}

@@ -1,0 +1,103 @@
+//! Git repositories in the workspace: each has files that make git execute programs, also outside the sandbox.
+
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use crate::profile::ProtectedName;
+use crate::report::Unprotected;
+use crate::tables::GIT_NAMES;
+
+/// How deep below the workspace repositories are looked for.
+const DEPTH: usize = 4;
+/// How many folders are looked at: about ten milliseconds of a cold disk.
+const FOLDERS: usize = 2_000;
+/// Folders in which programs put what they have downloaded or built, thousands of them.
+const SKIPPED: [&str; 4] = ["node_modules", "target", ".venv", "__pycache__"];
+
+/// The names to protect of the repositories below the workspace, relative to it, and where was not looked. The repository of
+/// the workspace itself is the caller's to name; its submodules, worktrees and git folder elsewhere are found here. If the
+/// caller names nothing of git, nothing is protected.
+pub(super) fn nested_names(workspace: &Path, names: &[ProtectedName]) -> (Vec<ProtectedName>, Vec<Unprotected>) {
+    if !names.iter().any(|name| name.path.starts_with(".git")) {
+        return (vec![], vec![]);
+    }
+    let mut search = Search { workspace, folders: vec![], looked_at: 0 };
+    search.repositories(workspace, 0);
+    let found = search.folders.iter().flat_map(|folder| {
+        GIT_NAMES.iter().map(|(name, kind)| ProtectedName { path: folder.join(name), kind: *kind })
+    });
+    let found = found.collect();
+    let reason = format!("repositories below it were not all looked for: it has more than {FOLDERS} folders");
+    let unsearched = (search.looked_at > FOLDERS).then(|| Unprotected { path: workspace.to_owned(), reason });
+    (found, unsearched.into_iter().collect())
+}
+
+struct Search<'a> {
+    workspace: &'a Path,
+    /// Git folders, relative to the workspace.
+    folders: Vec<PathBuf>,
+    looked_at: usize,
+}
+
+impl Search<'_> {
+    fn repositories(&mut self, folder: &Path, depth: usize) {
+        let git = folder.join(".git");
+        match fs::symlink_metadata(&git) {
+            Ok(found) if found.is_dir() => self.git_folder(&git),
+            Ok(found) if found.is_file() => self.pointer(folder, &git),
+            _ => {}
+        }
+        if depth == DEPTH {
+            return;
+        }
+        for below in self.folders_in(folder) {
+            let name = below.file_name().unwrap_or_default();
+            if name != ".git" && !SKIPPED.iter().any(|skipped| name == *skipped) {
+                self.repositories(&below, depth + 1);
+            }
+        }
+    }
+
+    /// A git folder with the ones of its submodules.
+    fn git_folder(&mut self, git: &Path) {
+        let Ok(relative) = git.strip_prefix(self.workspace) else { return };
+        if git.join("HEAD").exists() && relative != Path::new(".git") {
+            self.folders.push(relative.to_owned());
+        }
+        self.modules(&git.join("modules"));
+    }
+
+    /// Submodules may have slashes in their names, so their folders are found by what is in them.
+    fn modules(&mut self, folder: &Path) {
+        for below in self.folders_in(folder) {
+            if below.join("HEAD").exists() {
+                self.git_folder(&below);
+            } else {
+                self.modules(&below);
+            }
+        }
+    }
+
+    /// A worktree or submodule, whose git folder is elsewhere. Outside of the workspace it is read-only anyway.
+    fn pointer(&mut self, folder: &Path, git: &Path) {
+        let text = fs::read_to_string(git).unwrap_or_default();
+        let Some(target) = text.strip_prefix("gitdir: ").map(|path| folder.join(path.trim_end())) else { return };
+        let Ok(target) = target.canonicalize() else { return };
+        if let Ok(relative) = target.strip_prefix(self.workspace)
+            && relative.components().all(|part| matches!(part, Component::Normal(_)))
+        {
+            self.folders.push(relative.to_owned());
+        }
+    }
+
+    fn folders_in(&mut self, folder: &Path) -> Vec<PathBuf> {
+        self.looked_at += 1;
+        if self.looked_at > FOLDERS {
+            return vec![];
+        }
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        // Not through a symbolic link.
+        let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        folders.map(|entry| entry.path()).collect()
+    }
+}

@@ -1,0 +1,195 @@
+//! The view of the file system that a command has in tier A: everything read-only, then what is writable, then what is masked.
+//!
+//! The first process inside builds it in a mount namespace of its own. All that comes from the host is taken as a detached
+//! copy first, by handles. Then each piece is attached in the order of its depth, so that what is deeper wins: a masked folder
+//! in a writable one, and a writable folder in a masked one.
+
+mod blank;
+mod devices;
+mod host;
+mod mountinfo;
+mod procfs;
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{StatVfsMountFlags, fstatvfs};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount_change, mount_remount, move_mount, open_tree,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::paths::{handle_path, open_handle};
+use crate::profile::NameKind;
+use crate::setup::{AtStep as _, SetupError, SetupStep};
+
+use blank::Blank;
+pub(crate) use procfs::mount_proc;
+
+/// One piece of the view.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ViewEntry {
+    /// Absolute, without symbolic links.
+    pub(crate) path: PathBuf,
+    pub(crate) kind: EntryKind,
+}
+
+/// What is seen at the path of a piece. If two are at one path, the later kind wins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) enum EntryKind {
+    /// The folder of the host, writable.
+    Writable,
+    /// The writable folder itself, as a mount, so that it cannot be renamed.
+    Pinned,
+    /// What is there on the host, unchangeable.
+    ReadOnly,
+    /// Something unchangeable instead of what is there on the host.
+    Placeholder(NameKind),
+    /// Few devices, instead of those of the host.
+    Devices,
+    /// An empty file.
+    HiddenFile,
+    /// An empty folder.
+    HiddenFolder,
+}
+
+impl ViewEntry {
+    pub(crate) fn new(path: impl Into<PathBuf>, kind: EntryKind) -> Self {
+        Self { path: path.into(), kind }
+    }
+
+    fn depth(&self) -> usize {
+        self.path.components().count()
+    }
+}
+
+/// A mount that is not attached yet.
+struct Piece {
+    entry: ViewEntry,
+    /// None for what is made from the blank file system.
+    tree: Option<OwnedFd>,
+}
+
+/// Builds the view in the mount namespace of this process, which has just entered it.
+pub(crate) fn build(mut entries: Vec<ViewEntry>) -> Result<(), SetupError> {
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .at(SetupStep::Mounts, "the mounts of the host could not be separated")?;
+    entries.push(ViewEntry::new("/dev", EntryKind::Devices));
+    let entries = in_order(entries);
+    let is_all_writable = entries.iter().any(|entry| entry.path == Path::new("/") && entry.kind == EntryKind::Writable);
+    let nodes = devices::nodes();
+    let pieces = entries.into_iter().map(take).collect::<Result<Vec<_>, _>>()?;
+    host::make_read_only(if is_all_writable { host::Extent::Kernel } else { host::Extent::Everything })?;
+    let blank = Blank::mount()?;
+    let mut masks = vec![];
+    for piece in pieces {
+        let what = piece.entry.path.display().to_string();
+        attach(piece, &blank, &nodes, &mut masks).at(SetupStep::Mounts, what)?;
+    }
+    // Only now, because what is deeper needs its place in them.
+    for mask in masks {
+        restrict(&mask, Writability::ReadOnly).at(SetupStep::Mounts, "a mask could not be made read-only")?;
+    }
+    Ok(())
+}
+
+/// The least deep first. One piece for each path.
+fn in_order(mut entries: Vec<ViewEntry>) -> Vec<ViewEntry> {
+    entries.sort_by(|a, b| (a.depth(), &a.path, b.kind).cmp(&(b.depth(), &b.path, a.kind)));
+    entries.dedup_by(|later, earlier| later.path == earlier.path);
+    entries
+}
+
+/// Copies the mount of a piece that comes from the host.
+fn take(entry: ViewEntry) -> Result<Piece, SetupError> {
+    let is_from_host = matches!(entry.kind, EntryKind::Writable | EntryKind::Pinned | EntryKind::ReadOnly);
+    // The root of this process is below every mount that is attached at `/`, so a copy would never be seen.
+    if !is_from_host || entry.path == Path::new("/") {
+        return Ok(Piece { entry, tree: None });
+    }
+    let tree = copy(&entry.path).at(SetupStep::Mounts, entry.path.display())?;
+    Ok(Piece { entry, tree: Some(tree) })
+}
+
+/// A detached copy of the mount at a path, with all that is mounted below it.
+fn copy(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
+    Ok(open_tree(open_handle(path)?, "", flags | OpenTreeFlags::AT_RECURSIVE)?)
+}
+
+fn attach(piece: Piece, blank: &Blank, nodes: &[devices::Node], masks: &mut Vec<OwnedFd>) -> io::Result<()> {
+    let Piece { entry, tree } = piece;
+    let Some(tree) = tree.map_or_else(|| blank.tree(entry.kind), |tree| Ok(Some(tree)))? else { return Ok(()) };
+    let place = blank.place(&entry.path, &tree)?;
+    move_mount(&tree, "", &place, "", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH)?;
+    match entry.kind {
+        EntryKind::Writable | EntryKind::Pinned => restrict(&tree, Writability::Unchanged)?,
+        EntryKind::ReadOnly => restrict(&tree, Writability::ReadOnly)?,
+        EntryKind::Devices => {
+            devices::fill(blank, nodes)?;
+            masks.push(tree);
+        }
+        EntryKind::Placeholder(_) | EntryKind::HiddenFile | EntryKind::HiddenFolder => masks.push(tree),
+    }
+    Ok(())
+}
+
+/// Whether a mount becomes read-only.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Writability {
+    Unchanged,
+    ReadOnly,
+}
+
+/// Takes rights from a mount, given by a handle of its root: set-user-ID programs and device nodes never work, and it becomes
+/// read-only. What it forbids already stays so, because the kernel refuses anything else for the mounts of the host.
+fn restrict(root: &OwnedFd, writability: Writability) -> io::Result<()> {
+    let mut flags = kept_flags(root)? | MountFlags::NOSUID | MountFlags::NODEV;
+    if writability == Writability::ReadOnly {
+        flags |= MountFlags::RDONLY;
+    }
+    Ok(mount_remount(handle_path(root.as_fd()), MountFlags::BIND | flags, "")?)
+}
+
+fn kept_flags(root: &OwnedFd) -> io::Result<MountFlags> {
+    /// The kernel's `ST_NOSYMFOLLOW`, which has no name in rustix.
+    const NO_SYMLINK_FOLLOW: StatVfsMountFlags = StatVfsMountFlags::from_bits_retain(0x2000);
+    let has = fstatvfs(root)?.f_flag;
+    let pairs = [
+        (StatVfsMountFlags::RDONLY, MountFlags::RDONLY),
+        (StatVfsMountFlags::NOSUID, MountFlags::NOSUID),
+        (StatVfsMountFlags::NODEV, MountFlags::NODEV),
+        (StatVfsMountFlags::NOEXEC, MountFlags::NOEXEC),
+        (NO_SYMLINK_FOLLOW, MountFlags::from_bits_retain(256)),
+    ];
+    let kept = pairs.into_iter().filter(|(flag, _)| has.contains(*flag));
+    Ok(kept.fold(MountFlags::empty(), |flags, (_, flag)| flags | flag))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_deeper_comes_later_and_masks_win() {
+        let entry = |path: &str, kind| ViewEntry::new(path, kind);
+        let ordered = in_order(vec![
+            entry("/home/me/work/.git/hooks", EntryKind::ReadOnly),
+            entry("/home/me/work", EntryKind::Writable),
+            entry("/home/me/work/.git", EntryKind::Pinned),
+            entry("/home/me", EntryKind::HiddenFolder),
+            entry("/home/me/work/.git", EntryKind::ReadOnly),
+            entry("/home/me/work", EntryKind::HiddenFolder),
+        ]);
+        assert_eq!(
+            ordered,
+            [
+                entry("/home/me", EntryKind::HiddenFolder),
+                entry("/home/me/work", EntryKind::HiddenFolder),
+                entry("/home/me/work/.git", EntryKind::ReadOnly),
+                entry("/home/me/work/.git/hooks", EntryKind::ReadOnly),
+            ]
+        );
+    }
+}
