@@ -86,15 +86,19 @@ fn run(order: &InitOrder, outer: &mut Outer) -> Result<CommandEnd, SetupError> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable).at(SetupStep::Privileges, "dumpable")?;
     let (landlock, abi) = FileRules::in_view(order.writable.clone()).apply()?;
     filter::apply(Sockets::of(Tier::A, order.network))?;
-    let signals = Signals::hold().at(SetupStep::Command, "signals")?;
+    // The command gets the mask of this process, which the outer process has passed on.
+    Signals::release().at(SetupStep::Command, "signals")?;
     let command = start(order)?;
+    let signals = Signals::hold().at(SetupStep::Command, "signals")?;
     outer.tell(&InitMessage::Confined(landlock, abi));
     Ok(until_ended(command, &signals))
 }
 
 fn start(order: &InitOrder) -> Result<Pid, SetupError> {
-    let mut command = Command::new(&order.program);
-    command.args(&order.arguments).env_clear().envs(launch::command_environment(&order.temporary)).process_group(0);
+    let environment = launch::command_environment(&order.temporary);
+    // Looked for here, because the standard library copies the whole process where it does so itself.
+    let mut command = Command::new(launch::found(&order.program, &environment)?);
+    command.arg0(&order.program).args(&order.arguments).env_clear().envs(environment).process_group(0);
     let child = command.spawn().map_err(|error| SetupError::of_command(&order.program, &error))?;
     Ok(Pid::from_child(&child))
 }

@@ -5,10 +5,12 @@
 //! variables are there under other names, so that none of them (`LD_PRELOAD`) acts on a process that is not confined yet.
 
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rustix::fs::{Access, access};
 use serde::{Deserialize, Serialize};
 
 use crate::profile::Profile;
@@ -86,6 +88,19 @@ pub(crate) fn command_environment(temporary: &Path) -> Vec<(OsString, OsString)>
     let is_ours = |name: &OsString| TEMPORARY.iter().any(|ours| name == ours);
     let ours = TEMPORARY.map(|name| (OsString::from(name), temporary.as_os_str().to_owned()));
     given.filter(|(name, _)| !is_ours(name)).chain(ours).collect()
+}
+
+/// Where a program is in the `PATH` of the command; its name as it is if it has a slash.
+pub(crate) fn found(program: &OsStr, environment: &[(OsString, OsString)]) -> Result<PathBuf, SetupError> {
+    let name = Path::new(program);
+    let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value);
+    if program.as_bytes().contains(&b'/') {
+        return Ok(name.to_owned());
+    }
+    let folders = path.into_iter().flat_map(std::env::split_paths).filter(|folder| folder.is_absolute());
+    let files = folders.map(|folder| folder.join(name)).filter(|file| file.is_file());
+    let mut runnable = files.filter(|file| access(file, Access::EXEC_OK).is_ok());
+    runnable.next().ok_or_else(|| SetupError::of_command(program, &io::ErrorKind::NotFound.into()))
 }
 
 /// The variables that name the temporary folder.

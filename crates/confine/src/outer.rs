@@ -81,9 +81,9 @@ fn become_command(plan: &Plan, arguments: &[OsString], report: &mut ReportFile) 
     let state = ConfineState::Confined;
     let confined = ConfineReport { state, layers: Some(layers), unprotected: not_held(profile) };
     report.write(&confined).at(SetupStep::Profile, "the report")?;
-    let mut command = Command::new(&arguments[0]);
     let environment = launch::command_environment(&profile.temporary);
-    let error = command.args(&arguments[1..]).env_clear().envs(environment).exec();
+    let mut command = Command::new(launch::found(&arguments[0], &environment)?);
+    let error = command.arg0(&arguments[0]).args(&arguments[1..]).env_clear().envs(environment).exec();
     Err(SetupError::of_command(&arguments[0], &error))
 }
 

@@ -17,8 +17,7 @@ const PASSED_ON: [Signal; 7] = [
     Signal::SIGCONT,
 ];
 
-/// The signals that this process waits for instead of obeying them. A program that it executes gets them unblocked, because
-/// the standard library clears the mask.
+/// The signals that this process waits for instead of obeying them. A program that it executes inherits that.
 pub(crate) struct Signals(SigSet);
 
 impl Signals {
@@ -29,6 +28,11 @@ impl Signals {
         PASSED_ON.into_iter().for_each(|signal| set.add(signal));
         set.thread_block()?;
         Ok(Self(set))
+    }
+
+    /// No signal waits any more. PID 1 ignores those that come now.
+    pub(crate) fn release() -> nix::Result<()> {
+        SigSet::empty().thread_set_mask()
     }
 
     /// Waits until a child may have ended, and passes other signals on meanwhile. An error is as an end: who waits for a child

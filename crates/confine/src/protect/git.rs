@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use crate::profile::ProtectedName;
+use crate::profile::{NameKind, ProtectedName};
 use crate::report::Unprotected;
 use crate::tables::GIT_NAMES;
 
@@ -21,12 +21,14 @@ pub(super) fn nested_names(workspace: &Path, names: &[ProtectedName]) -> (Vec<Pr
     if !names.iter().any(|name| name.path.starts_with(".git")) {
         return (vec![], vec![]);
     }
-    let mut search = Search { workspace, folders: vec![], looked_at: 0 };
+    let mut search = Search { workspace, folders: vec![], pointers: vec![], looked_at: 0 };
     search.repositories(workspace, 0);
-    let found = search.folders.iter().flat_map(|folder| {
-        GIT_NAMES.iter().map(|(name, kind)| ProtectedName { path: folder.join(name), kind: *kind })
-    });
-    let found = found.collect();
+    let in_folder = |folder: &PathBuf| {
+        let folder = folder.clone();
+        GIT_NAMES.iter().map(move |(name, kind)| ProtectedName { path: folder.join(name), kind: *kind })
+    };
+    let pointers = search.pointers.iter().map(|path| ProtectedName { path: path.clone(), kind: NameKind::File });
+    let found = search.folders.iter().flat_map(in_folder).chain(pointers).collect();
     let reason = format!("repositories below it were not all looked for: it has more than {FOLDERS} folders");
     let unsearched = (search.looked_at > FOLDERS).then(|| Unprotected { path: workspace.to_owned(), reason });
     (found, unsearched.into_iter().collect())
@@ -36,6 +38,8 @@ struct Search<'a> {
     workspace: &'a Path,
     /// Git folders, relative to the workspace.
     folders: Vec<PathBuf>,
+    /// Files that name a git folder elsewhere.
+    pointers: Vec<PathBuf>,
     looked_at: usize,
 }
 
@@ -80,6 +84,7 @@ impl Search<'_> {
 
     /// A worktree or submodule, whose git folder is elsewhere. Outside of the workspace it is read-only anyway.
     fn pointer(&mut self, folder: &Path, git: &Path) {
+        self.pointers.extend(git.strip_prefix(self.workspace).map(Path::to_owned));
         let text = fs::read_to_string(git).unwrap_or_default();
         let Some(target) = text.strip_prefix("gitdir: ").map(|path| folder.join(path.trim_end())) else { return };
         let Ok(target) = target.canonicalize() else { return };

@@ -11,6 +11,7 @@ use rustix::mount::{
 };
 
 use super::blank::{Blank, DEVICES, make_file};
+use super::restrict_device;
 use crate::paths::{open_handle, open_handle_at};
 
 const NODES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -45,6 +46,8 @@ pub(super) fn fill(blank: &Blank, nodes: &[Node]) -> io::Result<()> {
     for Node { name, tree } in nodes {
         make_file(&folder, name, b"")?;
         attach(tree, &view, name)?;
+        // Its owner and rights are those of the host, which root could change. It can be written all the same.
+        restrict_device(tree)?;
     }
     for (name, target) in LINKS {
         symlinkat(target, &folder, name)?;

@@ -1,7 +1,7 @@
 //! Makes the mounts of the host read-only, one by one.
 
-use std::fs;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use rustix::fs::{AtFlags, StatxFlags, statx};
@@ -21,7 +21,7 @@ pub(super) enum Extent {
 
 /// Makes every mount read-only that can be reached. `/proc` is left out, because a new one is mounted over it.
 pub(super) fn make_read_only(extent: Extent) -> Result<(), SetupError> {
-    let text = fs::read("/proc/self/mountinfo").at(SetupStep::Mounts, "/proc/self/mountinfo")?;
+    let text = mountinfo_text().at(SetupStep::Mounts, "/proc/self/mountinfo")?;
     let mounts = mountinfo::parse(&text)
         .map_err(|line| SetupError::new(SetupStep::Mounts, format!("a line of mountinfo cannot be read: {line}")))?;
     for mount in mounts.iter().filter(|mount| is_meant(&mount.path, extent)) {
@@ -29,6 +29,13 @@ pub(super) fn make_read_only(extent: Extent) -> Result<(), SetupError> {
             .at(SetupStep::Mounts, format!("{} cannot be made read-only", mount.path.display()))?;
     }
     Ok(())
+}
+
+/// At once if it is not longer than usual: its file has no length, and the kernel writes it anew for each piece.
+fn mountinfo_text() -> io::Result<Vec<u8>> {
+    let mut text = Vec::with_capacity(64 * 1024);
+    File::open("/proc/self/mountinfo")?.read_to_end(&mut text)?;
+    Ok(text)
 }
 
 fn is_meant(path: &Path, extent: Extent) -> bool {

@@ -11,7 +11,7 @@ mod mountinfo;
 mod procfs;
 
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{StatVfsMountFlags, fstatvfs};
@@ -149,7 +149,13 @@ fn restrict(root: &OwnedFd, writability: Writability) -> io::Result<()> {
     if writability == Writability::ReadOnly {
         flags |= MountFlags::RDONLY;
     }
-    Ok(mount_remount(handle_path(root.as_fd()), MountFlags::BIND | flags, "")?)
+    Ok(mount_remount(handle_path(root), MountFlags::BIND | flags, "")?)
+}
+
+/// The same for a device itself, which works on a read-only mount.
+fn restrict_device(root: &OwnedFd) -> io::Result<()> {
+    let flags = MountFlags::NOSUID | MountFlags::NOEXEC | MountFlags::RDONLY;
+    Ok(mount_remount(handle_path(root), MountFlags::BIND | kept_flags(root)? | flags, "")?)
 }
 
 fn kept_flags(root: &OwnedFd) -> io::Result<MountFlags> {

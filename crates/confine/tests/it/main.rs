@@ -1,0 +1,12 @@
+//! The sandbox with real processes on the real kernel. The attempts are named after what escaped other sandboxes; each is tried
+//! in every tier that this kernel can set up, as root and as another user, beside the same attempt without a sandbox.
+
+mod behaviour;
+mod calls;
+mod files;
+mod git;
+mod network;
+mod processes;
+mod protected;
+mod setup;
+mod support;
