@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
-    apply_filter, sock_filter,
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    TargetArch, apply_filter, sock_filter,
 };
 
 use crate::profile::{NetworkAccess, Tier};
@@ -92,12 +92,8 @@ fn denied_sockets(sockets: Sockets) -> FilterResult<Vec<SeccompRule>> {
     }
     let number = |number: i32| u64::from(number.unsigned_abs());
     let (v4, v6, netlink) = (number(libc::AF_INET), number(libc::AF_INET6), number(libc::AF_NETLINK));
-    let raw = SeccompCondition::new(
-        KIND,
-        SeccompCmpArgLen::Dword,
-        SeccompCmpOp::MaskedEq(KIND_BITS),
-        number(libc::SOCK_RAW),
-    );
+    let raw =
+        SeccompCondition::new(KIND, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(KIND_BITS), number(libc::SOCK_RAW));
     Ok(vec![
         rule([differs(FAMILY, v4), differs(FAMILY, v6), differs(FAMILY, netlink)])?,
         // Netlink has only raw and datagram sockets, and both are the same.

@@ -46,8 +46,10 @@ pub(crate) struct InitOrder {
 pub(crate) enum InitMessage {
     /// From now on it dies with the outer process.
     Bound,
-    /// The command runs. What Landlock holds, and its version.
+    /// The sandbox is complete, and the command is about to be executed. What Landlock holds, and its version.
     Confined(LayerState, u32),
+    /// From now on signals are passed on to the command.
+    Started,
     Failed(SetupError),
     Ended(CommandEnd),
 }
@@ -78,7 +80,8 @@ fn run(order: &InitOrder, outer: &mut Outer) -> Result<CommandEnd, SetupError> {
     unshare(CloneFlags::CLONE_NEWNS).at(SetupStep::Mounts, "unshare")?;
     view::build(order.entries.clone())?;
     view::mount_proc()?;
-    std::env::set_current_dir(&order.folder).at(SetupStep::Command, format!("the folder {}", order.folder.display()))?;
+    std::env::set_current_dir(&order.folder)
+        .at(SetupStep::Command, format!("the folder {}", order.folder.display()))?;
     rlimits::apply(&order.limits, Tier::A)?;
     capabilities::drop_all().at(SetupStep::Privileges, "capabilities")?;
     capabilities::forbid_new_privileges().at(SetupStep::Privileges, "no_new_privs")?;
@@ -88,9 +91,10 @@ fn run(order: &InitOrder, outer: &mut Outer) -> Result<CommandEnd, SetupError> {
     filter::apply(Sockets::of(Tier::A, order.network))?;
     // The command gets the mask of this process, which the outer process has passed on.
     Signals::release().at(SetupStep::Command, "signals")?;
+    outer.tell(&InitMessage::Confined(landlock, abi));
     let command = start(order)?;
     let signals = Signals::hold().at(SetupStep::Command, "signals")?;
-    outer.tell(&InitMessage::Confined(landlock, abi));
+    outer.tell(&InitMessage::Started);
     Ok(until_ended(command, &signals))
 }
 

@@ -5,8 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, LandlockStatus, PathBeneath, Ruleset,
-    RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetError, RulesetStatus, Scope,
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, LandlockStatus, PathBeneath,
+    Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetError, RulesetStatus, Scope,
 };
 
 use crate::paths::{is_unreachable, open_handle};
@@ -86,11 +86,8 @@ impl FileRules {
     }
 
     fn add_paths(&self, mut rules: RulesetCreated) -> Result<RulesetCreated, SetupError> {
-        let groups = [
-            (&self.readable, AccessFs::from_read(NEWEST)),
-            (&self.writable, writing()),
-            (&self.devices, writing()),
-        ];
+        let groups =
+            [(&self.readable, AccessFs::from_read(NEWEST)), (&self.writable, writing()), (&self.devices, writing())];
         for (paths, rights) in groups {
             for path in paths {
                 rules = add(rules, path, rights)?;

@@ -32,7 +32,11 @@ fn enter_user_namespace() -> Result<(), SetupError> {
         let _ = rustix::thread::set_thread_groups(&[]);
     }
     unshare(CloneFlags::CLONE_NEWUSER).at(SetupStep::UserNamespace, "unshare")?;
-    let maps = [("setgroups", "deny".to_owned()), ("uid_map", format!("{user} {user} 1")), ("gid_map", format!("{group} {group} 1"))];
+    let maps = [
+        ("setgroups", "deny".to_owned()),
+        ("uid_map", format!("{user} {user} 1")),
+        ("gid_map", format!("{group} {group} 1")),
+    ];
     for (file, text) in maps {
         fs::write(format!("/proc/self/{file}"), text).at(SetupStep::UserNamespace, file)?;
     }

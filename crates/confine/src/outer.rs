@@ -71,9 +71,7 @@ fn become_command(plan: &Plan, arguments: &[OsString], report: &mut ReportFile) 
         .at(SetupStep::Landlock, "the folders beside what is hidden")?;
     std::env::set_current_dir(&plan.folder).at(SetupStep::Command, format!("the folder {}", plan.folder.display()))?;
     rlimits::apply(&profile.limits, Tier::B)?;
-    capabilities::drop_all()
-        .or_else(|_| capabilities::forget())
-        .at(SetupStep::Privileges, "capabilities")?;
+    capabilities::drop_all().or_else(|_| capabilities::forget()).at(SetupStep::Privileges, "capabilities")?;
     capabilities::forbid_new_privileges().at(SetupStep::Privileges, "no_new_privs")?;
     let (landlock, landlock_abi) = rules.apply()?;
     filter::apply(Sockets::of(Tier::B, profile.network))?;

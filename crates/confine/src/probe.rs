@@ -38,7 +38,9 @@ pub fn probe(launcher: &Launcher, scratch: &Path) -> Result<SandboxSupport, Erro
                 return Ok(SandboxSupport { layers: explained(layers, &failures), failures });
             }
             (ConfineState::Failed(error), _) => failures.push(error),
-            (ConfineState::Confined, None) => failures.push(SetupError::new(SetupStep::Profile, "the report is incomplete")),
+            (ConfineState::Confined, None) => {
+                failures.push(SetupError::new(SetupStep::Profile, "the report is incomplete"))
+            }
         }
     }
     Ok(SandboxSupport { layers: explained(nothing(), &failures), failures })

@@ -6,7 +6,9 @@ use std::os::fd::{AsFd, AsRawFd as _};
 use std::process::{Child, Command};
 
 use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::process::{DumpableBehavior, Pid, Resource, Rlimit, WaitOptions, set_dumpable_behavior, setrlimit, waitpid};
+use rustix::process::{
+    DumpableBehavior, Pid, Resource, Rlimit, WaitOptions, set_dumpable_behavior, setrlimit, waitpid,
+};
 
 use super::plan::Plan;
 use crate::init::{InitMessage, InitOrder};
@@ -68,7 +70,7 @@ fn run_protected(
         init.kill();
         return Err(SetupError::new(SetupStep::Profile, format!("the report: {error}")));
     }
-    Ok((init.until_ended(signals), confined))
+    Ok((init.until_ended(signals)?, confined))
 }
 
 fn layers(network: NetworkAccess, landlock: LayerState, landlock_abi: u32) -> SandboxLayers {
@@ -97,7 +99,12 @@ struct Init {
 }
 
 impl Init {
-    fn start(plan: &Plan, protection: &Protection, words: &[String], arguments: &[OsString]) -> Result<Self, SetupError> {
+    fn start(
+        plan: &Plan,
+        protection: &Protection,
+        words: &[String],
+        arguments: &[OsString],
+    ) -> Result<Self, SetupError> {
         let pipe = || io::pipe().at(SetupStep::Init, "a pipe");
         let ((permission_reader, permission), (messages, messages_writer)) = (pipe()?, pipe()?);
         // This process has one thread, so nothing else is started meanwhile that would inherit them.
@@ -134,7 +141,7 @@ impl Init {
         Pid::from_child(&self.child)
     }
 
-    /// What Landlock holds, and its version, once the command runs.
+    /// What Landlock holds, and its version, once the sandbox is complete.
     fn until_confined(&mut self) -> Result<(LayerState, u32), SetupError> {
         loop {
             match self.message() {
@@ -143,7 +150,7 @@ impl Init {
                 }
                 Some(InitMessage::Confined(landlock, abi)) => return Ok((landlock, abi)),
                 Some(InitMessage::Failed(error)) => return Err(error),
-                Some(InitMessage::Ended(_)) | None => {
+                Some(InitMessage::Started | InitMessage::Ended(_)) | None => {
                     return Err(SetupError::new(SetupStep::Init, "it ended without a reason"));
                 }
             }
@@ -158,7 +165,12 @@ impl Init {
 
     /// Passes signals on until everything inside has ended. The kernel reports the end of this process only when it has ended
     /// all others.
-    fn until_ended(mut self, signals: &Signals) -> CommandEnd {
+    fn until_ended(mut self, signals: &Signals) -> Result<CommandEnd, SetupError> {
+        // Signals wait until there is a command that gets them.
+        let failed = match self.message() {
+            Some(InitMessage::Failed(error)) => Some(error),
+            _ => None,
+        };
         let own_end = loop {
             match waitpid(Some(self.pid()), WaitOptions::NOHANG) {
                 Ok(Some((_, status))) => {
@@ -170,10 +182,11 @@ impl Init {
                 Err(_) => break CommandEnd::Signal(9),
             }
         };
-        match self.message() {
-            Some(InitMessage::Ended(end)) => end,
-            // Somebody killed it.
-            _ => own_end,
+        match (failed, self.message()) {
+            (Some(error), _) => Err(error),
+            (None, Some(InitMessage::Ended(end))) => Ok(end),
+            // Somebody killed it. The command may have run.
+            (None, _) => Ok(own_end),
         }
     }
 
@@ -187,4 +200,3 @@ impl Init {
 fn inherit(pipe: &impl AsFd) -> Result<(), SetupError> {
     fcntl_setfd(pipe, FdFlags::empty()).at(SetupStep::Init, "a pipe")
 }
-

@@ -10,8 +10,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, flock, fstat, futimens, mkdirat,
-    openat, statat, unlinkat,
+    AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, flock, fstat, futimens,
+    mkdirat, openat, statat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -99,8 +99,9 @@ fn create_or_open(parent: &OwnedFd, name: &Path, kind: NameKind) -> io::Result<O
 
 fn create(parent: &OwnedFd, name: &Path, kind: NameKind) -> io::Result<Option<OwnedFd>> {
     let created = match kind {
-        NameKind::Folder => mkdirat(parent, name, Mode::from_raw_mode(0o755))
-            .and_then(|()| open(parent, name, kind, OFlags::empty())),
+        NameKind::Folder => {
+            mkdirat(parent, name, Mode::from_raw_mode(0o755)).and_then(|()| open(parent, name, kind, OFlags::empty()))
+        }
         NameKind::File | NameKind::CommonDir => open(parent, name, kind, OFlags::CREATE | OFlags::EXCL),
     };
     let handle = match created {
@@ -112,7 +113,10 @@ fn create(parent: &OwnedFd, name: &Path, kind: NameKind) -> io::Result<Option<Ow
     // Locked before it is marked: what is marked may be removed.
     flock(&handle, FlockOperation::NonBlockingLockShared)?;
     if kind == NameKind::CommonDir {
-        rustix::io::write(openat(parent, name, OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?, b".\n")?;
+        rustix::io::write(
+            openat(parent, name, OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?,
+            b".\n",
+        )?;
     }
     let unchanged = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
     futimens(&handle, &Timestamps { last_access: unchanged, last_modification: MARK })?;
@@ -131,7 +135,9 @@ fn kind_of(found: &Stat, wanted: NameKind) -> Option<NameKind> {
     match FileType::from_raw_mode(found.st_mode) {
         FileType::Directory if is_marked => Some(NameKind::Folder),
         FileType::RegularFile if is_marked && found.st_size == 0 => Some(NameKind::File),
-        FileType::RegularFile if is_marked && found.st_size == 2 && wanted == NameKind::CommonDir => Some(NameKind::CommonDir),
+        FileType::RegularFile if is_marked && found.st_size == 2 && wanted == NameKind::CommonDir => {
+            Some(NameKind::CommonDir)
+        }
         _ => None,
     }
 }

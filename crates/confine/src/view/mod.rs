@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{StatVfsMountFlags, fstatvfs};
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount_change, mount_remount, move_mount, open_tree,
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount_change, mount_remount, move_mount,
+    open_tree,
 };
 use serde::{Deserialize, Serialize};
 
@@ -122,7 +123,13 @@ fn attach(piece: Piece, blank: &Blank, nodes: &[devices::Node], masks: &mut Vec<
     let Piece { entry, tree } = piece;
     let Some(tree) = tree.map_or_else(|| blank.tree(entry.kind), |tree| Ok(Some(tree)))? else { return Ok(()) };
     let place = blank.place(&entry.path, &tree)?;
-    move_mount(&tree, "", &place, "", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH)?;
+    move_mount(
+        &tree,
+        "",
+        &place,
+        "",
+        MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH,
+    )?;
     match entry.kind {
         EntryKind::Writable | EntryKind::Pinned => restrict(&tree, Writability::Unchanged)?,
         EntryKind::ReadOnly => restrict(&tree, Writability::ReadOnly)?,

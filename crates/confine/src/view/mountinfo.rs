@@ -56,7 +56,9 @@ mod tests {
 
     #[test]
     fn a_line_that_cannot_be_read_is_an_error() {
-        for line in ["27 1 254:0 /", "x 1 254:0 / / rw", "27 1 254:0 / /a\\04 rw", "27 1 254:0 / /a\\0z0 rw", "27 1 0:1 / a rw"] {
+        for line in
+            ["27 1 254:0 /", "x 1 254:0 / / rw", "27 1 254:0 / /a\\04 rw", "27 1 254:0 / /a\\0z0 rw", "27 1 0:1 / a rw"]
+        {
             assert_eq!(parse(line.as_bytes()), Err(line.to_owned()));
         }
     }

@@ -50,11 +50,15 @@ fn escape_33_memory_and_descriptors_of_others() {
 
 #[test]
 fn escape_47_io_uring() {
-    check(47, libc::EPERM, &[
-        (libc::SYS_io_uring_setup, "0, 0"),
-        (libc::SYS_io_uring_enter, "0, 0, 0, 0, 0"),
-        (libc::SYS_io_uring_register, "0, 0, 0, 0"),
-    ]);
+    check(
+        47,
+        libc::EPERM,
+        &[
+            (libc::SYS_io_uring_setup, "0, 0"),
+            (libc::SYS_io_uring_enter, "0, 0, 0, 0, 0"),
+            (libc::SYS_io_uring_register, "0, 0, 0, 0"),
+        ],
+    );
 }
 
 /// Calls of the x32 interface end the process.
@@ -81,19 +85,23 @@ fn escape_49_a_new_user_namespace() {
 
 #[test]
 fn escape_50_51_52_mounts_and_namespaces_of_others() {
-    check(51, libc::EPERM, &[
-        (libc::SYS_mount, "0, 0, 0, 0, 0"),
-        (libc::SYS_umount2, "0, 0"),
-        (libc::SYS_pivot_root, "0, 0"),
-        (libc::SYS_chroot, "0"),
-        (libc::SYS_setns, "0, 0"),
-        (libc::SYS_open_tree, "0, 0, 0"),
-        (libc::SYS_move_mount, "0, 0, 0, 0, 0"),
-        (libc::SYS_fsopen, "0, 0"),
-        (libc::SYS_fsmount, "0, 0, 0"),
-        (libc::SYS_mount_setattr, "0, 0, 0, 0, 0"),
-        (libc::SYS_open_by_handle_at, "0, 0, 0"),
-    ]);
+    check(
+        51,
+        libc::EPERM,
+        &[
+            (libc::SYS_mount, "0, 0, 0, 0, 0"),
+            (libc::SYS_umount2, "0, 0"),
+            (libc::SYS_pivot_root, "0, 0"),
+            (libc::SYS_chroot, "0"),
+            (libc::SYS_setns, "0, 0"),
+            (libc::SYS_open_tree, "0, 0, 0"),
+            (libc::SYS_move_mount, "0, 0, 0, 0, 0"),
+            (libc::SYS_fsopen, "0, 0"),
+            (libc::SYS_fsmount, "0, 0, 0"),
+            (libc::SYS_mount_setattr, "0, 0, 0, 0, 0"),
+            (libc::SYS_open_by_handle_at, "0, 0, 0"),
+        ],
+    );
     each(&BOTH, |world| {
         world.refuse(51, r#"umount "$SECRET""#);
         world.refuse(51, "mount -o remount,bind,rw /");
@@ -102,11 +110,15 @@ fn escape_50_51_52_mounts_and_namespaces_of_others() {
 
 #[test]
 fn escape_55_keys_of_the_session() {
-    check(55, libc::EPERM, &[
-        (libc::SYS_keyctl, "0, 0, 0, 0, 0"),
-        (libc::SYS_add_key, "0, 0, 0, 0, 0"),
-        (libc::SYS_request_key, "0, 0, 0, 0"),
-    ]);
+    check(
+        55,
+        libc::EPERM,
+        &[
+            (libc::SYS_keyctl, "0, 0, 0, 0, 0"),
+            (libc::SYS_add_key, "0, 0, 0, 0, 0"),
+            (libc::SYS_request_key, "0, 0, 0, 0"),
+        ],
+    );
 }
 
 /// The kernel ignores the upper half of the number of a request, so the filter must too.
@@ -121,13 +133,17 @@ fn escape_58_typing_into_the_terminal() {
 
 #[test]
 fn parts_of_the_kernel_that_no_tool_needs() {
-    check(0, libc::EPERM, &[
-        (libc::SYS_bpf, "0, 0, 0"),
-        (libc::SYS_perf_event_open, "0, 0, 0, 0, 0"),
-        (libc::SYS_userfaultfd, "0"),
-        (libc::SYS_init_module, "0, 0, 0"),
-        (libc::SYS_kexec_load, "0, 0, 0, 0"),
-        (libc::SYS_reboot, "0, 0, 0, 0"),
-        (libc::SYS_clock_settime, "0, 0"),
-    ]);
+    check(
+        0,
+        libc::EPERM,
+        &[
+            (libc::SYS_bpf, "0, 0, 0"),
+            (libc::SYS_perf_event_open, "0, 0, 0, 0, 0"),
+            (libc::SYS_userfaultfd, "0"),
+            (libc::SYS_init_module, "0, 0, 0"),
+            (libc::SYS_kexec_load, "0, 0, 0, 0"),
+            (libc::SYS_reboot, "0, 0, 0, 0"),
+            (libc::SYS_clock_settime, "0, 0"),
+        ],
+    );
 }

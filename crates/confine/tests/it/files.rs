@@ -81,7 +81,8 @@ fn escape_28_settings_of_the_kernel() {
 
 #[test]
 fn escape_54_the_release_agent_of_a_cgroup() {
-    let script = r"f=$(find /sys/fs/cgroup -name release_agent -o -name cgroup.procs | head -1); test -n $f && echo 0 >$f";
+    let script =
+        r"f=$(find /sys/fs/cgroup -name release_agent -o -name cgroup.procs | head -1); test -n $f && echo 0 >$f";
     refused_without_control(54, &BOTH, script);
 }
 
@@ -93,7 +94,12 @@ fn secrets_cannot_be_read() {
     each(&BOTH, |world| {
         let file = confine::Profile { hidden: vec![world.at("outside/file")], ..world.profile() };
         let output = world.command(&file, &["sh", "-c", r#"cat "$OUT/file"; cat "$SECRET/key""#]).output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&output.stdout), "precious\n", "only the folder: {}{output:?}", world.name());
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            "precious\n",
+            "only the folder: {}{output:?}",
+            world.name()
+        );
     });
 }
 
@@ -154,9 +160,13 @@ fn no_other_mount_is_writable() {
         let mounts = world.succeed("cat /proc/self/mountinfo");
         let work = world.at("work");
         let is_expected = |path: &str| {
-            let device = ["/dev", "/dev/shm", "/dev/pts", "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+            let device =
+                ["/dev", "/dev/shm", "/dev/pts", "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
             let of_proc = path == "/proc" || (path.starts_with("/proc/") && !path.starts_with("/proc/sys"));
-            device.contains(&path) || path == "/dev/tty" || of_proc || path == world.at("temporary").to_str().unwrap()
+            device.contains(&path)
+                || path == "/dev/tty"
+                || of_proc
+                || path == world.at("temporary").to_str().unwrap()
                 || std::path::Path::new(path) == work
         };
         for line in mounts.lines() {
@@ -164,7 +174,8 @@ fn no_other_mount_is_writable() {
             let is_writable = fields[5].split(',').any(|option| option == "rw");
             // One that is mounted over cannot be reached.
             let is_top = mounts.lines().rfind(|other| other.split(' ').nth(4) == Some(fields[4])) == Some(line);
-            let is_covered = fields[4].starts_with("/dev/") && fields[8..].contains(&"tmpfs") && !fields[8..].contains(&"none");
+            let is_covered =
+                fields[4].starts_with("/dev/") && fields[8..].contains(&"tmpfs") && !fields[8..].contains(&"none");
             assert!(!is_writable || !is_top || is_covered || is_expected(fields[4]), "{line}\n{mounts}");
         }
     });

@@ -60,7 +60,10 @@ fn git_works_outside_while_a_command_runs() {
         let output = child.stdout.take().unwrap();
         std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut line).unwrap();
         assert!(world.work(".git/commondir").exists());
-        git(world, "add -A && git commit -q -m first && git checkout -q -b topic && git config user.name me && git gc -q");
+        git(
+            world,
+            "add -A && git commit -q -m first && git checkout -q -b topic && git config user.name me && git gc -q",
+        );
         let status = world.bare(&["git", "status", "--porcelain"]).output().unwrap();
         assert_eq!(String::from_utf8_lossy(&status.stdout), "");
         drop(child.stdin.take());

@@ -46,7 +46,12 @@ fn escape_37_to_46_families_of_sockets() {
 
 #[test]
 fn sockets_that_programs_need() {
-    let allowed = [format!("{INET}, 1, 0"), format!("{INET}, 2, 17"), format!("{}, 1, 0", libc::AF_INET6), format!("{}, 3, 0", libc::AF_NETLINK)];
+    let allowed = [
+        format!("{INET}, 1, 0"),
+        format!("{INET}, 2, 17"),
+        format!("{}, 1, 0", libc::AF_INET6),
+        format!("{}, 3, 0", libc::AF_NETLINK),
+    ];
     each(&BOTH, |world| {
         for arguments in &allowed {
             let host = Profile { network: NetworkAccess::Host, ..world.profile() };
@@ -78,7 +83,9 @@ fn escape_42_an_abstract_socket() {
     each(&BOTH, |world| {
         let name = format!("limulus-test-{}-{:?}-{:?}", std::process::id(), world.user, world.tier);
         let _listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
-        let script = format!(r#"perl -MSocket -e 'socket(S, AF_UNIX, SOCK_STREAM, 0) && connect(S, pack("Sa*", 1, "\0{name}")) or exit 1'"#);
+        let script = format!(
+            r#"perl -MSocket -e 'socket(S, AF_UNIX, SOCK_STREAM, 0) && connect(S, pack("Sa*", 1, "\0{name}")) or exit 1'"#
+        );
         world.refuse(42, &script);
         world.control(42, &script);
     });

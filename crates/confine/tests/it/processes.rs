@@ -103,7 +103,12 @@ fn escape_35_and_36_inherited_descriptors() {
         let inner = world.command(&profile, &["sh", "-c", "ls /proc/self/fd | tr '\\n' ' '; cat <&7"]);
         // The shell passes a folder and a file on, without the flag that would close them.
         let mut outer = Command::new("sh");
-        outer.arg("-c").arg(r#"exec 7<"$FILE" 8<"$FOLDER"; "$@""#).arg("sh").arg(inner.get_program()).args(inner.get_args());
+        outer
+            .arg("-c")
+            .arg(r#"exec 7<"$FILE" 8<"$FOLDER"; "$@""#)
+            .arg("sh")
+            .arg(inner.get_program())
+            .args(inner.get_args());
         outer.env_clear().envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
         outer.env("FILE", world.at("outside/file")).env("FOLDER", world.at("outside"));
         world.user.become_it(&mut outer);
@@ -150,8 +155,10 @@ fn escape_53_no_privileges_can_be_gained() {
 fn escape_60_what_left_its_session_ends_with_the_command() {
     each(&ONLY_A, |world| {
         let mark = format!("limulus-mark-{}-{:?}", std::process::id(), world.user);
-        let script = format!("(setsid sh -c 'exec env MARK={mark} sleep 1000' >/dev/null 2>&1 &) ; \
-            until grep -qs {mark} /proc/[0-9]*/environ; do :; done; echo started");
+        let script = format!(
+            "(setsid sh -c 'exec env MARK={mark} sleep 1000' >/dev/null 2>&1 &) ; \
+            until grep -qs {mark} /proc/[0-9]*/environ; do :; done; echo started"
+        );
         assert_eq!(world.succeed(&script), "started");
         assert_eq!(marked(&mark), Vec::<u32>::new(), "{}", world.name());
     });

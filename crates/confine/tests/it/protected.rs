@@ -123,7 +123,8 @@ fn escape_19_a_planted_link() {
     each(&ONLY_A, |world| {
         symlink(world.at("outside"), world.work(".vscode")).unwrap();
         symlink(world.at("outside/new"), world.work(".envrc")).unwrap();
-        let (output, report) = world.run_reported(&world.profile(), &["sh", "-c", "rm .vscode || rm .envrc || mv .envrc x"]);
+        let (output, report) =
+            world.run_reported(&world.profile(), &["sh", "-c", "rm .vscode || rm .envrc || mv .envrc x"]);
         assert!(!output.status.success(), "{}{output:?}", world.name());
         assert_eq!(entries(&world.at("outside")), ["file"]);
         assert_eq!(fs::read_link(world.work(".envrc")).unwrap(), world.at("outside/new"));
@@ -162,7 +163,8 @@ fn two_commands_in_one_workspace_share_their_placeholders() {
     each(&ONLY_A, |world| {
         let start = || {
             let profile = world.profile();
-            let mut command = world.command(&profile, &["sh", "-c", "echo ready; read line; mkdir .idea/x || mkdir .git"]);
+            let mut command =
+                world.command(&profile, &["sh", "-c", "echo ready; read line; mkdir .idea/x || mkdir .git"]);
             let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
             let mut line = String::new();
             BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -248,4 +250,3 @@ fn a_name_that_leaves_the_workspace_is_an_error() {
         }
     });
 }
-

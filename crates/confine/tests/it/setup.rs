@@ -14,9 +14,11 @@ fn the_probe_finds_what_the_kernel_has() {
         let support = user.support();
         eprintln!("{user:?}: {support:?}");
         let most = fs::read_to_string("/proc/sys/user/max_user_namespaces").unwrap_or_default();
-        let restricted = fs::read_to_string("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").unwrap_or_default();
+        let restricted =
+            fs::read_to_string("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").unwrap_or_default();
         let forbidden = fs::read_to_string("/proc/sys/kernel/unprivileged_userns_clone").unwrap_or_default();
-        if most.trim() != "0" && restricted.trim() != "1" && forbidden.trim() != "0" && support.layers.landlock_abi > 0 {
+        if most.trim() != "0" && restricted.trim() != "1" && forbidden.trim() != "0" && support.layers.landlock_abi > 0
+        {
             assert_eq!(support.tier(), Tier::A, "{support:?}");
         }
     }
@@ -93,7 +95,8 @@ fn a_used_report_is_refused() {
 #[test]
 fn escape_102_a_nested_sandbox_fails_loudly() {
     each(&ONLY_A, |world| {
-        let inner = Profile { report: world.at("temporary/inner.json"), temporary: world.work("inner"), ..world.profile() };
+        let inner =
+            Profile { report: world.at("temporary/inner.json"), temporary: world.work("inner"), ..world.profile() };
         world.create_folder("work/inner");
         let command = inner.command(&world.launcher(), "echo".as_ref(), ["ran".into()], []).unwrap();
         let program = command.get_program().to_owned();

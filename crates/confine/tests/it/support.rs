@@ -54,7 +54,9 @@ impl User {
         static OWN: OnceLock<SandboxSupport> = OnceLock::new();
         static OTHER: OnceLock<SandboxSupport> = OnceLock::new();
         let found = || match self {
-            Self::Own => probe(&launcher(Path::new(env!("CARGO_BIN_EXE_limulus-confine"))), tempfile::tempdir().unwrap().path()),
+            Self::Own => {
+                probe(&launcher(Path::new(env!("CARGO_BIN_EXE_limulus-confine"))), tempfile::tempdir().unwrap().path())
+            }
             Self::Other => probe_as_other(),
         };
         let place = if self == Self::Own { &OWN } else { &OTHER };
@@ -177,8 +179,7 @@ impl World {
     /// A command in the sandbox.
     pub(crate) fn command(&self, profile: &Profile, argv: &[&str]) -> Command {
         let arguments = argv[1..].iter().map(OsString::from);
-        let mut command =
-            profile.command(&self.launcher(), argv[0].as_ref(), arguments, self.environment()).unwrap();
+        let mut command = profile.command(&self.launcher(), argv[0].as_ref(), arguments, self.environment()).unwrap();
         self.user.become_it(&mut command);
         command.stdin(Stdio::null()).current_dir("/");
         command
@@ -215,7 +216,10 @@ impl World {
         let output = self.run(script);
         assert!(!output.status.success(), "escape {number}: {script}\n{}{output:?}", self.name());
         let text = String::from_utf8_lossy(&output.stderr);
-        assert!(!text.contains("not found") && !text.contains("limulus sandbox"), "escape {number} was not tried: {text}");
+        assert!(
+            !text.contains("not found") && !text.contains("limulus sandbox"),
+            "escape {number} was not tried: {text}"
+        );
     }
 
     /// What the escape would do without a sandbox: the attempt itself is right.
