@@ -39,7 +39,7 @@ pub fn probe(launcher: &Launcher, scratch: &Path) -> Result<SandboxSupport, Erro
             }
             (ConfineState::Failed(error), _) => failures.push(error),
             (ConfineState::Confined, None) => {
-                failures.push(SetupError::new(SetupStep::Profile, "the report is incomplete"))
+                failures.push(SetupError::new(SetupStep::Profile, "the report is incomplete"));
             }
         }
     }

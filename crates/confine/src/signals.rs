@@ -25,7 +25,9 @@ impl Signals {
     pub(crate) fn hold() -> nix::Result<Self> {
         let mut set = SigSet::empty();
         set.add(Signal::SIGCHLD);
-        PASSED_ON.into_iter().for_each(|signal| set.add(signal));
+        for signal in PASSED_ON {
+            set.add(signal);
+        }
         set.thread_block()?;
         Ok(Self(set))
     }

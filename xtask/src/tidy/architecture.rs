@@ -13,6 +13,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("journal", &["engine", "faulty-vfs"]),
     ("models", &["engine"]),
     ("tools", &["engine"]),
+    ("confine", &[]),
     ("runtime", &["engine", "journal", "models", "tools", "faulty-vfs", "testkit"]),
     ("protocol", &["engine"]),
     ("views", &["engine", "journal", "tools", "runtime", "protocol"]),

@@ -66,10 +66,8 @@ impl Protection {
         for (index, part) in parts.iter().enumerate() {
             let is_last = index + 1 == parts.len();
             path.push(part);
-            let found = match self.look(&folder, part, &path, if is_last { name.kind } else { NameKind::Folder })? {
-                Some(found) => found,
-                None => return Ok(()),
-            };
+            let kind = if is_last { name.kind } else { NameKind::Folder };
+            let Some(found) = self.look(&folder, part, &path, kind)? else { return Ok(()) };
             if !is_last && FileType::from_raw_mode(fstat(&found)?.st_mode).is_dir() {
                 self.add(&path, EntryKind::Pinned);
                 folder = found;

@@ -117,9 +117,9 @@ fn a_signal_to_the_outer_process_reaches_the_command() {
             let (mut child, mut output) = started(world, script);
             let pid = Pid::from_raw(child.id().cast_signed());
             if to_group {
-                killpg(pid, Signal::SIGTERM).unwrap()
+                killpg(pid, Signal::SIGTERM).unwrap();
             } else {
-                kill(pid, Signal::SIGTERM).unwrap()
+                kill(pid, Signal::SIGTERM).unwrap();
             }
             assert_eq!(child.wait().unwrap().code(), Some(9), "{}", world.name());
             let mut rest = String::new();
@@ -176,7 +176,7 @@ fn the_end_of_the_first_process_inside_is_reported() {
 #[test]
 fn ends_of_foreign_processes_do_not_end_the_command() {
     each(&ONLY_A, |world| {
-        let script = "for i in 1 2 3 4 5; do (setsid sh -c 'exit 4' &) ; done; sleep 0.05; echo end; exit 6";
+        let script = "for i in 1 2 3 4 5; do (setsid sh -c 'exit 4' &) ; done; echo end; exit 6";
         let output = world.run(script);
         assert_eq!((output.status.code(), &*output.stdout), (Some(6), &b"end\n"[..]), "{}", world.name());
     });

@@ -96,7 +96,7 @@ fn escape_63_64_75_services_on_the_loopback_of_the_host() {
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = tcp.local_addr().unwrap().port();
     let connect = format!(
-        r#"perl -MSocket -e 'socket(S, AF_INET, SOCK_STREAM, 0) && connect(S, sockaddr_in({port}, INADDR_LOOPBACK)) or exit 1'"#
+        r"perl -MSocket -e 'socket(S, AF_INET, SOCK_STREAM, 0) && connect(S, sockaddr_in({port}, INADDR_LOOPBACK)) or exit 1'"
     );
     refused(75, &BOTH, &connect);
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -82,7 +82,7 @@ fn the_processes_of_the_sandbox_cannot_be_read() {
         world.refuse(30, "cat /proc/1/environ");
         world.refuse(31, r#"perl -e 'open(my $memory, "<", "/proc/1/mem") or die'"#);
         world.refuse(36, "readlink /proc/1/fd/0");
-        let processes = world.succeed(r#"cd /proc; for p in [0-9]*; do tr '\0' ' ' <$p/cmdline; echo; done"#);
+        let processes = world.succeed(r"cd /proc; for p in [0-9]*; do tr '\0' ' ' <$p/cmdline; echo; done");
         assert!(!processes.contains("work") && processes.lines().count() <= 4, "{processes}");
     });
 }

@@ -55,22 +55,23 @@ impl User {
         static OTHER: OnceLock<SandboxSupport> = OnceLock::new();
         let found = || match self {
             Self::Own => {
-                probe(&launcher(Path::new(env!("CARGO_BIN_EXE_limulus-confine"))), tempfile::tempdir().unwrap().path())
+                let built = launcher(Path::new(env!("CARGO_BIN_EXE_limulus-confine")));
+                probe(&built, tempfile::tempdir().unwrap().path()).unwrap()
             }
             Self::Other => probe_as_other(),
         };
         let place = if self == Self::Own { &OWN } else { &OTHER };
-        place.get_or_init(|| found().unwrap())
+        place.get_or_init(found)
     }
 }
 
 /// `probe` starts processes as the own user, so here a small sandbox is tried.
-fn probe_as_other() -> Result<SandboxSupport, confine::Error> {
+fn probe_as_other() -> SandboxSupport {
     let own = User::Own.support().clone();
     let world = World::new(User::Other, own.tier());
     let (output, report) = world.run_reported(&world.profile(), &["true"]);
     assert!(output.status.success(), "as another user: {output:?}");
-    Ok(SandboxSupport { layers: report.layers.unwrap(), ..own })
+    SandboxSupport { layers: report.layers.unwrap(), ..own }
 }
 
 pub(crate) fn launcher(executable: &Path) -> Launcher {
