@@ -47,14 +47,9 @@ pub(crate) fn apply(sockets: Sockets) -> Result<(), SetupError> {
     Ok(())
 }
 
-fn programs(sockets: Sockets) -> FilterResult<Vec<BpfProgram>> {
-    // Its flags are in memory, where a filter cannot read them. Programs try `clone` then.
-    let clone3 = BTreeMap::from([(libc::SYS_clone3, vec![])]);
-    Ok(vec![
-        foreign_calls(),
-        compiled(clone3, SeccompAction::Errno(libc::ENOSYS.unsigned_abs()))?,
-        compiled(denied(sockets)?, SeccompAction::Errno(libc::EPERM.unsigned_abs()))?,
-    ])
+fn programs(sockets: Sockets) -> FilterResult<[BpfProgram; 2]> {
+    let by_argument = SeccompAction::Errno(libc::EPERM.unsigned_abs());
+    Ok([by_number(), compiled(by_arguments(sockets)?, by_argument)?])
 }
 
 /// Calls of another architecture end the process: their numbers mean something else.
@@ -62,8 +57,9 @@ fn compiled(rules: Rules, action: SeccompAction) -> FilterResult<BpfProgram> {
     BpfProgram::try_from(SeccompFilter::new(rules, SeccompAction::Allow, action, ARCHITECTURE)?)
 }
 
-fn denied(sockets: Sockets) -> FilterResult<Rules> {
-    let mut rules: Rules = DENIED.iter().map(|call| (*call, vec![])).collect();
+/// Calls that fail with some arguments.
+fn by_arguments(sockets: Sockets) -> FilterResult<Rules> {
+    let mut rules = Rules::new();
     rules.insert(libc::SYS_clone, namespaces(&NAMESPACES)?);
     rules.insert(libc::SYS_unshare, namespaces(&[&NAMESPACES[..], &[NEW_TIME]].concat())?);
     let requests = TERMINAL_REQUESTS.map(|request| rule([equals(1, request)]));
@@ -118,20 +114,39 @@ fn differs(argument: u8, value: u64) -> FilterResult<SeccompCondition> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, value)
 }
 
-/// Ends a process that makes a call of the x32 interface, whose numbers begin at 0x40000000: a list of what is denied knows
-/// none of them. No other number is that large.
-fn foreign_calls() -> BpfProgram {
+/// Calls that always fail: one comparison for each, where the general compiler makes six steps, which every confined process
+/// would pay for at its start. The other program checks the architecture, and the stricter answer wins.
+///
+/// A call of the x32 interface, whose numbers begin at 0x40000000, ends the process: a list of what is denied knows none of
+/// them, and no other number is that large. `clone3` is unknown, since its flags are in memory, where a filter cannot read
+/// them; programs try `clone` then.
+fn by_number() -> BpfProgram {
     const LOAD_WORD: u16 = 0x20;
+    const JUMP_IF_EQUAL: u16 = 0x15;
     const JUMP_IF_GREATER_OR_EQUAL: u16 = 0x35;
     const RETURN: u16 = 0x06;
     const KILL_PROCESS: u32 = 0x8000_0000;
+    const FAIL: u32 = 0x0005_0000;
     const ALLOW: u32 = 0x7fff_0000;
     let step = |code, jt, jf, k| sock_filter { code, jt, jf, k };
-    vec![
-        // The number of the call is the first field of what a filter sees.
+    // The number of the call is the first field of what a filter sees.
+    let mut program = vec![
         step(LOAD_WORD, 0, 0, 0),
         step(JUMP_IF_GREATER_OR_EQUAL, 0, 1, 0x4000_0000),
         step(RETURN, 0, 0, KILL_PROCESS),
-        step(RETURN, 0, 0, ALLOW),
-    ]
+        step(JUMP_IF_EQUAL, 0, 1, number(libc::SYS_clone3)),
+        step(RETURN, 0, 0, FAIL | libc::ENOSYS.unsigned_abs()),
+    ];
+    for (index, call) in DENIED.iter().enumerate() {
+        // To the last step, over those that follow and the one that allows.
+        let distance = u8::try_from(DENIED.len() - index).expect("the table has fewer than 256 calls");
+        program.push(step(JUMP_IF_EQUAL, distance, 0, number(*call)));
+    }
+    program.push(step(RETURN, 0, 0, ALLOW));
+    program.push(step(RETURN, 0, 0, FAIL | libc::EPERM.unsigned_abs()));
+    program
+}
+
+fn number(call: libc::c_long) -> u32 {
+    u32::try_from(call).expect("the number of a call is small")
 }

@@ -36,8 +36,12 @@ pub(crate) struct InitOrder {
     pub(crate) writable: Vec<PathBuf>,
     pub(crate) network: NetworkAccess,
     pub(crate) limits: ResourceLimits,
-    /// The numbers of two inherited pipes: one byte comes from the outer process, messages go to it.
-    pub(crate) permission: RawFd,
+}
+
+/// The numbers of two inherited pipes: the order comes from the outer process, messages go to it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct InitPipes {
+    pub(crate) order: RawFd,
     pub(crate) messages: RawFd,
 }
 
@@ -57,9 +61,9 @@ pub(crate) enum InitMessage {
 /// The body of the first process inside.
 pub(crate) fn init_main() -> ExitCode {
     // Nobody would hear of an error of these two: the outer process is gone, or another program called this one.
-    let Ok(order) = launch::received::<InitOrder>() else { return ExitCode::from(SETUP_FAILED) };
-    let Some(mut outer) = Outer::open(&order) else { return ExitCode::from(SETUP_FAILED) };
-    match run(&order, &mut outer) {
+    let Ok(pipes) = launch::received::<InitPipes>() else { return ExitCode::from(SETUP_FAILED) };
+    let Some(mut outer) = Outer::open(&pipes) else { return ExitCode::from(SETUP_FAILED) };
+    match run(&mut outer) {
         Ok(end) => {
             outer.tell(&InitMessage::Ended(end));
             ExitCode::SUCCESS
@@ -72,8 +76,8 @@ pub(crate) fn init_main() -> ExitCode {
     }
 }
 
-fn run(order: &InitOrder, outer: &mut Outer) -> Result<CommandEnd, SetupError> {
-    outer.bind()?;
+fn run(outer: &mut Outer) -> Result<CommandEnd, SetupError> {
+    let order = outer.bind()?;
     descriptors::close_inherited(&outer.descriptors()).at(SetupStep::Descriptors, "/proc/self/fd")?;
     // Away from the terminal of the caller. It fails only for the leader of a session, which has none then.
     let _ = setsid();
@@ -92,7 +96,7 @@ fn run(order: &InitOrder, outer: &mut Outer) -> Result<CommandEnd, SetupError> {
     // The command gets the mask of this process, which the outer process has passed on.
     Signals::release().at(SetupStep::Command, "signals")?;
     outer.tell(&InitMessage::Confined(landlock, abi));
-    let command = start(order)?;
+    let command = start(&order)?;
     let signals = Signals::hold().at(SetupStep::Command, "signals")?;
     outer.tell(&InitMessage::Started);
     Ok(until_ended(command, &signals))
@@ -122,14 +126,14 @@ fn until_ended(command: Pid, signals: &Signals) -> CommandEnd {
 
 /// The pipes to and from the outer process.
 struct Outer {
-    permission: File,
+    order: File,
     messages: File,
 }
 
 impl Outer {
     /// Opens the inherited pipes again, so that they are closed when a program is executed; their inherited numbers are closed
     /// with all the others. None if there is nobody at the other ends.
-    fn open(order: &InitOrder) -> Option<Self> {
+    fn open(pipes: &InitPipes) -> Option<Self> {
         let reopen = |number: RawFd, access: OFlags| {
             // Without waiting for somebody at the other end.
             let flags = access | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -137,25 +141,22 @@ impl Outer {
             fcntl_setfl(&pipe, fcntl_getfl(&pipe).ok()? - OFlags::NONBLOCK).ok()?;
             Some(File::from(pipe))
         };
-        let messages = reopen(order.messages, OFlags::WRONLY)?;
-        Some(Self { permission: reopen(order.permission, OFlags::RDONLY)?, messages })
+        let messages = reopen(pipes.messages, OFlags::WRONLY)?;
+        Some(Self { order: reopen(pipes.order, OFlags::RDONLY)?, messages })
     }
 
     fn descriptors(&self) -> [RawFd; 2] {
-        [self.permission.as_raw_fd(), self.messages.as_raw_fd()]
+        [self.order.as_raw_fd(), self.messages.as_raw_fd()]
     }
 
     /// From now on this process is killed when the outer one ends. That may have happened just before, so it says so and waits
-    /// for an answer, which only a living process gives.
-    fn bind(&mut self) -> Result<(), SetupError> {
+    /// for the order, which only a living process gives.
+    fn bind(&mut self) -> Result<InitOrder, SetupError> {
         set_parent_process_death_signal(Some(Signal::KILL)).at(SetupStep::Init, "the signal of the parent's death")?;
         self.tell(&InitMessage::Bound);
         let mut line = String::new();
-        let answered = BufReader::new(&self.permission).read_line(&mut line);
-        match answered {
-            Ok(length) if length > 0 => Ok(()),
-            _ => Err(SetupError::new(SetupStep::Init, "the outer process has ended")),
-        }
+        BufReader::new(&self.order).read_line(&mut line).at(SetupStep::Init, "the order")?;
+        serde_json::from_str(&line).at(SetupStep::Init, "the order, unless the outer process has ended")
     }
 
     fn tell(&mut self, message: &InitMessage) {

@@ -9,17 +9,22 @@ use crate::loopback;
 use crate::profile::NetworkAccess;
 use crate::setup::{AtStep as _, SetupError, SetupStep};
 
-/// Enters the namespaces. The next child of this process is the first one in the PID namespace.
+/// Enters the namespaces. The loopback interface of a new one is not up yet. The next child of this process is the first one in the PID namespace.
 pub(crate) fn enter(network: NetworkAccess) -> Result<(), SetupError> {
     enter_user_namespace()?;
     unshare(CloneFlags::CLONE_NEWPID).at(SetupStep::PidNamespace, "unshare")?;
     unshare(CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWUTS).at(SetupStep::IpcNamespace, "unshare")?;
     match network {
         NetworkAccess::Host => Ok(()),
-        NetworkAccess::None => {
-            unshare(CloneFlags::CLONE_NEWNET).at(SetupStep::NetworkNamespace, "unshare")?;
-            loopback::bring_up().at(SetupStep::NetworkNamespace, "the loopback interface")
-        }
+        NetworkAccess::None => unshare(CloneFlags::CLONE_NEWNET).at(SetupStep::NetworkNamespace, "unshare"),
+    }
+}
+
+/// Brings the loopback interface of a network namespace up, if this process has entered one.
+pub(crate) fn bring_loopback_up(network: NetworkAccess) -> Result<(), SetupError> {
+    match network {
+        NetworkAccess::Host => Ok(()),
+        NetworkAccess::None => loopback::bring_up().at(SetupStep::NetworkNamespace, "the loopback interface"),
     }
 }
 

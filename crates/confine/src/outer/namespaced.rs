@@ -11,11 +11,11 @@ use rustix::process::{
 };
 
 use super::plan::Plan;
-use crate::init::{InitMessage, InitOrder};
+use crate::init::{InitMessage, InitOrder, InitPipes};
 use crate::launch::{self, INIT, hand_over};
 use crate::profile::{NetworkAccess, Tier, WorkspaceAccess};
 use crate::protect::Protection;
-use crate::report::{ConfineReport, ConfineState, LayerState, ReportFile, SandboxLayers};
+use crate::report::{ConfineReport, ConfineState, LayerState, ReportFile, SandboxLayers, Unprotected};
 use crate::setup::{AtStep as _, SetupError, SetupStep};
 use crate::signals::{CommandEnd, Receiver, Signals};
 use crate::{capabilities, namespaces};
@@ -28,10 +28,28 @@ pub(super) fn run(
     report: &mut ReportFile,
 ) -> Result<CommandEnd, SetupError> {
     namespaces::enter(plan.profile.network)?;
+    // It starts while this process goes on with its own part.
+    let mut init = Init::start(plan, words)?;
+    let ended = run_with(&mut init, plan, arguments, report);
+    if ended.is_err() {
+        init.kill();
+    }
+    ended
+}
+
+fn run_with(
+    init: &mut Init,
+    plan: &Plan,
+    arguments: &[OsString],
+    report: &mut ReportFile,
+) -> Result<CommandEnd, SetupError> {
+    namespaces::bring_loopback_up(plan.profile.network)?;
+    hide()?;
     // From here on this process has something to clean up, so a signal must not end it.
     let signals = Signals::hold().at(SetupStep::Init, "signals")?;
     let protection = protection(plan)?;
-    let confined = run_protected(plan, &protection, (words, arguments), &signals, report);
+    let order = order(plan, &protection, arguments);
+    let confined = order.and_then(|order| run_protected(init, plan, &order, &signals, report));
     let lost = protection.end();
     let (end, confined) = confined?;
     if lost != confined.unprotected {
@@ -47,30 +65,52 @@ fn protection(plan: &Plan) -> Result<Protection, SetupError> {
     }
 }
 
+/// What the first process inside is to do.
+fn order(plan: &Plan, protection: &Protection, arguments: &[OsString]) -> Result<Order, SetupError> {
+    let mut entries = plan.entries()?;
+    entries.extend(protection.entries());
+    let order = InitOrder {
+        program: arguments[0].clone(),
+        arguments: arguments[1..].to_vec(),
+        folder: plan.folder.clone(),
+        temporary: plan.profile.temporary.clone(),
+        entries,
+        writable: plan.writable(),
+        network: plan.profile.network,
+        limits: plan.profile.limits.clone(),
+    };
+    let line = serde_json::to_string(&order).at(SetupStep::Profile, "the profile")? + "\n";
+    Ok(Order { line, unprotected: protection.unprotected() })
+}
+
+/// An order as it is sent, and what it does not hold.
+struct Order {
+    line: String,
+    unprotected: Vec<Unprotected>,
+}
+
 fn run_protected(
+    init: &mut Init,
     plan: &Plan,
-    protection: &Protection,
-    (words, arguments): (&[String], &[OsString]),
+    order: &Order,
     signals: &Signals,
     report: &mut ReportFile,
 ) -> Result<(CommandEnd, ConfineReport), SetupError> {
-    let mut init = Init::start(plan, protection, words, arguments)?;
-    let started = init.until_confined();
-    let (landlock, landlock_abi) = match started {
-        Ok(started) => started,
-        Err(error) => {
-            init.kill();
-            return Err(error);
-        }
-    };
+    let (landlock, landlock_abi) = init.until_confined(&order.line)?;
     let layers = layers(plan.profile.network, landlock, landlock_abi);
     let state = ConfineState::Confined;
-    let confined = ConfineReport { state, layers: Some(layers), unprotected: protection.unprotected() };
-    if let Err(error) = report.write(&confined) {
-        init.kill();
-        return Err(SetupError::new(SetupStep::Profile, format!("the report: {error}")));
-    }
+    let confined = ConfineReport { state, layers: Some(layers), unprotected: order.unprotected.clone() };
+    report.write(&confined).at(SetupStep::Profile, "the report")?;
     Ok((init.until_ended(signals)?, confined))
+}
+
+/// What is left of the rights of this process is needed by nobody, and nobody may look into it.
+fn hide() -> Result<(), SetupError> {
+    capabilities::forget().at(SetupStep::Init, "capabilities")?;
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    // If the command dumps no core, neither does this process when it ends in the same way.
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    Ok(())
 }
 
 fn layers(network: NetworkAccess, landlock: LayerState, landlock_abi: u32) -> SandboxLayers {
@@ -95,46 +135,23 @@ fn layers(network: NetworkAccess, landlock: LayerState, landlock_abi: u32) -> Sa
 struct Init {
     child: Child,
     messages: BufReader<PipeReader>,
-    permission: PipeWriter,
+    order: PipeWriter,
 }
 
 impl Init {
-    fn start(
-        plan: &Plan,
-        protection: &Protection,
-        words: &[String],
-        arguments: &[OsString],
-    ) -> Result<Self, SetupError> {
+    fn start(plan: &Plan, words: &[String]) -> Result<Self, SetupError> {
         let pipe = || io::pipe().at(SetupStep::Init, "a pipe");
-        let ((permission_reader, permission), (messages, messages_writer)) = (pipe()?, pipe()?);
+        let ((order_reader, order), (messages, messages_writer)) = (pipe()?, pipe()?);
         // This process has one thread, so nothing else is started meanwhile that would inherit them.
-        inherit(&permission_reader)?;
+        inherit(&order_reader)?;
         inherit(&messages_writer)?;
-        let mut entries = plan.entries()?;
-        entries.extend(protection.entries());
-        let order = InitOrder {
-            program: arguments[0].clone(),
-            arguments: arguments[1..].to_vec(),
-            folder: plan.folder.clone(),
-            temporary: plan.profile.temporary.clone(),
-            entries,
-            writable: plan.writable(),
-            network: plan.profile.network,
-            limits: plan.profile.limits.clone(),
-            permission: permission_reader.as_raw_fd(),
-            messages: messages_writer.as_raw_fd(),
-        };
-        let order = serde_json::to_string(&order).at(SetupStep::Profile, "the profile")?;
+        let pipes = InitPipes { order: order_reader.as_raw_fd(), messages: messages_writer.as_raw_fd() };
+        let pipes = serde_json::to_string(&pipes).at(SetupStep::Init, "the pipes")?;
         capabilities::pass_on().at(SetupStep::Init, "capabilities")?;
         let mut command = Command::new("/proc/self/exe");
-        hand_over(&mut command, order.as_ref(), launch::command_environment(&plan.profile.temporary));
+        hand_over(&mut command, pipes.as_ref(), launch::command_environment(&plan.profile.temporary));
         let child = command.args(words).arg(INIT).spawn().at(SetupStep::Init, "/proc/self/exe")?;
-        // What is left of the rights of this process is needed by nobody, and nobody may look into it.
-        capabilities::forget().at(SetupStep::Init, "capabilities")?;
-        let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
-        // If the command dumps no core, neither does this process when it ends in the same way.
-        let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
-        Ok(Self { child, messages: BufReader::new(messages), permission })
+        Ok(Self { child, messages: BufReader::new(messages), order })
     }
 
     fn pid(&self) -> Pid {
@@ -142,11 +159,11 @@ impl Init {
     }
 
     /// What Landlock holds, and its version, once the sandbox is complete.
-    fn until_confined(&mut self) -> Result<(LayerState, u32), SetupError> {
+    fn until_confined(&mut self, order: &str) -> Result<(LayerState, u32), SetupError> {
         loop {
             match self.message() {
                 Some(InitMessage::Bound) => {
-                    self.permission.write_all(b"\n").at(SetupStep::Init, "the first process inside has ended")?;
+                    self.order.write_all(order.as_bytes()).at(SetupStep::Init, "the first process inside has ended")?;
                 }
                 Some(InitMessage::Confined(landlock, abi)) => return Ok((landlock, abi)),
                 Some(InitMessage::Failed(error)) => return Err(error),
@@ -165,7 +182,7 @@ impl Init {
 
     /// Passes signals on until everything inside has ended. The kernel reports the end of this process only when it has ended
     /// all others.
-    fn until_ended(mut self, signals: &Signals) -> Result<CommandEnd, SetupError> {
+    fn until_ended(&mut self, signals: &Signals) -> Result<CommandEnd, SetupError> {
         // Signals wait until there is a command that gets them.
         let failed = match self.message() {
             Some(InitMessage::Failed(error)) => Some(error),

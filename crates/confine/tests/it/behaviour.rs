@@ -151,11 +151,13 @@ fn nothing_survives_the_outer_process() {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        // The pipe is closed by the last process that has it.
-        output.read_to_string(&mut String::new()).unwrap();
+        let killed = std::time::Instant::now();
         while !marked(&mark).is_empty() {
+            assert!(killed.elapsed().as_secs() < 20, "{:?} survived", marked(&mark));
             std::thread::yield_now();
         }
+        // The pipe is closed by the last process that has it.
+        output.read_to_string(&mut String::new()).unwrap();
     });
 }
 
