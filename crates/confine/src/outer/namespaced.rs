@@ -50,6 +50,10 @@ fn run_with(
     let protection = protection(plan)?;
     let order = order(plan, &protection, arguments);
     let confined = order.and_then(|order| run_protected(init, plan, &order, &signals, report));
+    if confined.is_err() {
+        // What is protected stays so until nothing is left that could change it.
+        init.kill();
+    }
     let lost = protection.end();
     let (end, confined) = confined?;
     if lost != confined.unprotected {

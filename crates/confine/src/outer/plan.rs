@@ -47,7 +47,7 @@ impl<'a> Plan<'a> {
             }
         }
         let report = existing("the report", &self.profile.report)?;
-        if self.writable().iter().any(|path| report.starts_with(path)) {
+        if is_writable(&report, &self.writable(), &self.hidden) {
             return Err(SetupError::new(SetupStep::Profile, "the command could write its own report"));
         }
         Ok(())
@@ -100,6 +100,15 @@ impl<'a> Plan<'a> {
     }
 }
 
+/// Whether a command may write at a path: what is deeper wins, as in the view.
+fn is_writable(path: &Path, writable: &[PathBuf], hidden: &[PathBuf]) -> bool {
+    let depth = |paths: &[PathBuf]| {
+        let around = paths.iter().filter(|around| path.starts_with(around));
+        around.map(|around| around.components().count()).max()
+    };
+    depth(writable).is_some_and(|writable| depth(hidden).is_none_or(|hidden| hidden <= writable))
+}
+
 fn existing(what: &str, path: &Path) -> Result<PathBuf, SetupError> {
     if !path.is_absolute() {
         return Err(SetupError::new(SetupStep::Profile, format!("{what} {} is not absolute", path.display())));
@@ -132,4 +141,21 @@ fn hidden(path: &Path) -> Result<Option<ViewEntry>, SetupError> {
 
 fn is_folder_itself(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|found| found.is_dir())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_in_a_hidden_folder_of_the_workspace_is_safe() {
+        let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
+        let check = |writable: &[&str], hidden: &[&str]| {
+            is_writable(Path::new("/me/.limulus/calls/1/report"), &paths(writable), &paths(hidden))
+        };
+        assert!(!check(&["/work"], &[]));
+        assert!(check(&["/me"], &["/me/.ssh"]));
+        assert!(!check(&["/", "/me"], &["/me/.limulus"]));
+        assert!(check(&["/me", "/me/.limulus/calls/1"], &["/me/.limulus"]));
+    }
 }

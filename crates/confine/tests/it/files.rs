@@ -118,6 +118,19 @@ fn what_is_hidden_wins_over_a_workspace_around_it() {
     });
 }
 
+/// The whole file system as the workspace: the kernel's settings and what is hidden stay out of reach.
+#[test]
+fn the_root_as_a_workspace() {
+    each(&ONLY_A, |world| {
+        let hidden = vec![world.at("secret"), world.at("reports")];
+        let profile = confine::Profile { workspace: "/".into(), hidden, read_only: vec![], ..world.profile() };
+        let script = r#"echo x >"$OUT/new" && cat "$OUT/new"; cat "$SECRET/key"; chmod 755 /sys; echo x >/proc/sys/x"#;
+        let output = world.command(&profile, &["sh", "-c", script]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "x\n", "{}{output:?}", world.name());
+        assert_eq!(String::from_utf8_lossy(&output.stderr).lines().count(), 3, "{output:?}");
+    });
+}
+
 #[test]
 fn a_workspace_in_a_hidden_folder_is_usable() {
     each(&BOTH, |world| {
