@@ -81,6 +81,8 @@ pub enum NameKind {
     File,
     /// An empty folder.
     Folder,
+    /// A file of a socket that nobody serves: git does not see it, no program waits for it, and the disk has no block for it.
+    Socket,
     /// The file `commondir` of a git folder, with the content `.`: git fails if it is empty.
     CommonDir,
 }

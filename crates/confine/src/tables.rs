@@ -233,9 +233,9 @@ const PROTECTED: &[(&str, &[&str])] = &[
 /// The names in a workspace that commands do not change or create.
 pub fn default_read_only() -> Vec<ProtectedName> {
     let git = GIT_NAMES.iter().map(|(name, kind)| (Path::new(".git").join(name), *kind));
-    // Git adds an empty file with all others, but no empty folder.
+    // Git would add an empty file with all others, and remove an empty folder when it cleans up.
     let others = PROTECTED.iter().flat_map(|(_, names)| names.iter());
-    let others = others.map(|name| (PathBuf::from(name), NameKind::Folder));
+    let others = others.map(|name| (PathBuf::from(name), NameKind::Socket));
     git.chain(others).map(|(path, kind)| ProtectedName { path, kind }).collect()
 }
 

@@ -16,13 +16,14 @@ use crate::report::Unprotected;
 use crate::setup::{AtStep as _, SetupError, SetupStep};
 use crate::view::{EntryKind, ViewEntry};
 
-use placeholder::Placeholder;
+use placeholder::{FolderLock, Placeholder};
 
 /// The protected names of one workspace, and the placeholders that this process holds for them.
 #[derive(Debug, Default)]
 pub(crate) struct Protection {
     entries: BTreeMap<PathBuf, EntryKind>,
     placeholders: Vec<Placeholder>,
+    locks: BTreeMap<PathBuf, FolderLock>,
     unprotected: Vec<Unprotected>,
 }
 
@@ -66,7 +67,11 @@ impl Protection {
         for (index, part) in parts.iter().enumerate() {
             let is_last = index + 1 == parts.len();
             path.push(part);
-            let kind = if is_last { name.kind } else { NameKind::Folder };
+            let kind = match name.kind {
+                kind if is_last => kind,
+                NameKind::Socket => NameKind::Socket,
+                NameKind::File | NameKind::Folder | NameKind::CommonDir => NameKind::Folder,
+            };
             let Some(found) = self.look(&folder, part, &path, kind)? else { return Ok(()) };
             if !is_last && FileType::from_raw_mode(fstat(&found)?.st_mode).is_dir() {
                 self.add(&path, EntryKind::Pinned);
@@ -84,7 +89,7 @@ impl Protection {
         if matches!(self.entries.get(path), Some(EntryKind::ReadOnly | EntryKind::Placeholder(_))) {
             return Ok(None);
         }
-        match Placeholder::hold(folder, part, path, kind) {
+        match self.hold(folder, part, path, kind) {
             Ok(Some(placeholder)) => {
                 self.add(path, EntryKind::Placeholder(placeholder.kind()));
                 self.placeholders.push(placeholder);
@@ -95,6 +100,17 @@ impl Protection {
             Err(error) if is_refused(&error) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    fn hold(&mut self, folder: &OwnedFd, part: &Path, path: &Path, kind: NameKind) -> io::Result<Option<Placeholder>> {
+        if kind != NameKind::Socket {
+            return Placeholder::hold(folder, part, path, kind);
+        }
+        let parent = path.parent().unwrap_or(path);
+        if !self.locks.contains_key(parent) {
+            self.locks.insert(parent.to_owned(), FolderLock::shared(folder)?);
+        }
+        Placeholder::hold_socket(self.locks[parent].clone(), folder, part, path)
     }
 
     fn existing(&mut self, folder: &OwnedFd, part: &Path, path: &Path) -> io::Result<Option<OwnedFd>> {

@@ -2,16 +2,18 @@
 //! exist.
 //!
 //! Several commands in one workspace share a placeholder. Each holds a shared lock on it; who can turn it into an exclusive one
-//! is the last, and removes it. Its time of modification marks it, so one that a killed process has left is recognised and
+//! is the last, and removes it. The file of a socket cannot be locked, so for these the folder around them is. Its time of modification marks it, so one that a killed process has left is recognised and
 //! removed by the next; and if anybody has put something into it, the mark is gone and it stays.
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
 
 use rustix::fs::{
     AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, flock, fstat, futimens,
-    mkdirat, openat, statat, unlinkat,
+    mkdirat, mknodat, openat, statat, unlinkat, utimensat,
 };
 use rustix::io::Errno;
 
@@ -21,20 +23,79 @@ use crate::report::Unprotected;
 /// One second after the epoch: no file of anybody has it.
 const MARK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// How often it is tried to hold what others create and remove at the same time.
-const TRIES: u32 = 100;
+const TRIES: u32 = 1_000;
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// A placeholder that this process holds.
 #[derive(Debug)]
 pub(super) struct Placeholder {
-    /// Open, with a shared lock.
-    handle: OwnedFd,
+    lock: Lock,
+    found: Stat,
     parent: OwnedFd,
     name: PathBuf,
     path: PathBuf,
     kind: NameKind,
 }
 
+/// What is locked as long as a placeholder is needed.
+#[derive(Debug)]
+enum Lock {
+    Placeholder(OwnedFd),
+    Folder(FolderLock),
+}
+
+impl Lock {
+    /// Whether nobody else needs the placeholder any more.
+    fn is_last(&self) -> bool {
+        let locked = match self {
+            Self::Placeholder(handle) => handle,
+            Self::Folder(FolderLock(folder)) => folder,
+        };
+        flock(locked, FlockOperation::NonBlockingLockExclusive).is_ok()
+    }
+}
+
+/// A lock on the folder of placeholders that cannot be locked themselves.
+#[derive(Debug, Clone)]
+pub(super) struct FolderLock(Rc<OwnedFd>);
+
+impl FolderLock {
+    /// Takes a shared lock. Who has an exclusive one is removing placeholders, and about to end.
+    pub(super) fn shared(folder: &OwnedFd) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let handle = openat(folder, ".", flags, Mode::empty())?;
+        for _ in 0..TRIES {
+            match flock(&handle, FlockOperation::NonBlockingLockShared) {
+                Ok(()) => return Ok(Self(Rc::new(handle))),
+                Err(Errno::WOULDBLOCK) => std::thread::sleep(PAUSE),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::ResourceBusy, "another process locks the folder"))
+    }
+}
+
 impl Placeholder {
+    /// Holds the file of a socket at a name, and creates it if nothing is there; none if something else is there.
+    pub(super) fn hold_socket(
+        lock: FolderLock,
+        parent: &OwnedFd,
+        name: &Path,
+        path: &Path,
+    ) -> io::Result<Option<Self>> {
+        match mknodat(parent, name, FileType::Socket, Mode::from_raw_mode(0o444), 0) {
+            Ok(()) => utimensat(parent, name, &marked(), AtFlags::SYMLINK_NOFOLLOW)?,
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let found = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        if !FileType::from_raw_mode(found.st_mode).is_socket() {
+            return Ok(None);
+        }
+        let (parent, name, path) = (parent.try_clone()?, name.to_owned(), path.to_owned());
+        Ok(Some(Self { lock: Lock::Folder(lock), found, parent, name, path, kind: NameKind::Socket }))
+    }
+
     pub(super) fn kind(&self) -> NameKind {
         self.kind
     }
@@ -47,18 +108,18 @@ impl Placeholder {
                 Ok(()) => {}
                 // Its last holder is about to remove it.
                 Err(Errno::WOULDBLOCK) => {
-                    std::thread::yield_now();
+                    std::thread::sleep(PAUSE);
                     continue;
                 }
                 Err(error) => return Err(error.into()),
             }
             let held = fstat(&handle)?;
-            if !is_same(parent, name, &held) {
+            if same(parent, name, &held).is_none() {
                 continue;
             }
             let Some(kind) = kind_of(&held, kind) else { return Ok(None) };
             let (parent, name, path) = (parent.try_clone()?, name.to_owned(), path.to_owned());
-            return Ok(Some(Self { handle, parent, name, path, kind }));
+            return Ok(Some(Self { lock: Lock::Placeholder(handle), found: held, parent, name, path, kind }));
         }
         Err(io::Error::new(io::ErrorKind::ResourceBusy, "another process locks the placeholder"))
     }
@@ -66,13 +127,11 @@ impl Placeholder {
     /// Removes it if nobody else holds it and nobody has changed it. Says so if it was removed meanwhile, because the mask went
     /// with it.
     pub(super) fn release(self) -> Option<Unprotected> {
-        let held = fstat(&self.handle).ok()?;
-        if !is_same(&self.parent, &self.name, &held) {
+        let Some(now) = same(&self.parent, &self.name, &self.found) else {
             let reason = "somebody outside the sandbox removed it while the command ran".to_owned();
             return Some(Unprotected { path: self.path, reason });
-        }
-        let is_last = flock(&self.handle, FlockOperation::NonBlockingLockExclusive).is_ok();
-        if is_last && kind_of(&held, self.kind).is_some() {
+        };
+        if self.lock.is_last() && kind_of(&now, self.kind).is_some() {
             let flags = if self.kind == NameKind::Folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
             // A folder with something in it stays.
             let _ = unlinkat(&self.parent, &self.name, flags);
@@ -102,7 +161,9 @@ fn create(parent: &OwnedFd, name: &Path, kind: NameKind) -> io::Result<Option<Ow
         NameKind::Folder => {
             mkdirat(parent, name, Mode::from_raw_mode(0o755)).and_then(|()| open(parent, name, kind, OFlags::empty()))
         }
-        NameKind::File | NameKind::CommonDir => open(parent, name, kind, OFlags::CREATE | OFlags::EXCL),
+        NameKind::File | NameKind::CommonDir | NameKind::Socket => {
+            open(parent, name, kind, OFlags::CREATE | OFlags::EXCL)
+        }
     };
     let handle = match created {
         Ok(handle) => handle,
@@ -118,9 +179,12 @@ fn create(parent: &OwnedFd, name: &Path, kind: NameKind) -> io::Result<Option<Ow
             b".\n",
         )?;
     }
-    let unchanged = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
-    futimens(&handle, &Timestamps { last_access: unchanged, last_modification: MARK })?;
+    futimens(&handle, &marked())?;
     Ok(Some(handle))
+}
+
+fn marked() -> Timestamps {
+    Timestamps { last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT }, last_modification: MARK }
 }
 
 fn open(parent: &OwnedFd, name: &Path, kind: NameKind, flags: OFlags) -> rustix::io::Result<OwnedFd> {
@@ -134,6 +198,7 @@ fn kind_of(found: &Stat, wanted: NameKind) -> Option<NameKind> {
     let is_marked = found.st_mtime == MARK.tv_sec && found.st_mtime_nsec == 0;
     match FileType::from_raw_mode(found.st_mode) {
         FileType::Directory if is_marked => Some(NameKind::Folder),
+        FileType::Socket if is_marked => Some(NameKind::Socket),
         FileType::RegularFile if is_marked && found.st_size == 0 => Some(NameKind::File),
         FileType::RegularFile if is_marked && found.st_size == 2 && wanted == NameKind::CommonDir => {
             Some(NameKind::CommonDir)
@@ -142,7 +207,8 @@ fn kind_of(found: &Stat, wanted: NameKind) -> Option<NameKind> {
     }
 }
 
-fn is_same(parent: &OwnedFd, name: &Path, held: &Stat) -> bool {
-    let found = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW);
-    found.is_ok_and(|found| (found.st_dev, found.st_ino) == (held.st_dev, held.st_ino))
+/// What is at a name now, if it is what was held.
+fn same(parent: &OwnedFd, name: &Path, held: &Stat) -> Option<Stat> {
+    let found = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    ((found.st_dev, found.st_ino) == (held.st_dev, held.st_ino)).then_some(found)
 }

@@ -60,7 +60,9 @@ impl Blank {
     pub(super) fn tree(&self, kind: EntryKind) -> io::Result<Option<OwnedFd>> {
         match kind {
             EntryKind::Writable | EntryKind::Pinned | EntryKind::ReadOnly => Ok(None),
-            EntryKind::HiddenFile | EntryKind::Placeholder(NameKind::File) => self.copy(EMPTY).map(Some),
+            EntryKind::HiddenFile | EntryKind::Placeholder(NameKind::File | NameKind::Socket) => {
+                self.copy(EMPTY).map(Some)
+            }
             EntryKind::Placeholder(NameKind::CommonDir) => self.copy(DOT).map(Some),
             EntryKind::Devices => self.copy(DEVICES).map(Some),
             EntryKind::HiddenFolder | EntryKind::Placeholder(NameKind::Folder) => {

@@ -38,7 +38,7 @@ fn git_works_inside() {
         world.write("work/file", "one\n");
         let script = "set -e; git add -A; git commit -q -m first; git status --porcelain; git branch topic; git checkout -q topic; \
             echo two >>file; git commit -q -a -m second; git checkout -q main; git merge -q topic; git tag v1; \
-            git gc -q; git stash list; git reset -q --hard HEAD~1; git log --oneline | wc -l; git ls-files";
+            git gc -q; git stash list; git reset -q --hard HEAD~1; git clean -fdq; git log --oneline | wc -l; git ls-files";
         assert_eq!(world.succeed(script), "1\nfile", "no placeholder was added");
         // The user's own git agrees.
         git(world, "fsck --strict");

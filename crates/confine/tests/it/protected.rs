@@ -149,7 +149,7 @@ fn escape_103_a_placeholder_is_removed_while_the_command_runs() {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        fs::remove_dir(world.work(".idea")).unwrap();
+        fs::remove_file(world.work(".idea")).unwrap();
         drop(child.stdin.take());
         child.wait().unwrap();
         let report = ConfineReport::read(&profile.report).unwrap();
@@ -194,10 +194,10 @@ fn placeholders_of_a_killed_sandbox_are_removed_by_the_next() {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(world.work(".idea").exists() && world.work(".vscode").exists());
-        fs::write(world.work(".vscode/mine"), "").unwrap();
+        assert!(world.work(".idea").exists() && world.work(".git").is_dir());
+        fs::write(world.work(".git/mine"), "").unwrap();
         world.succeed("true");
-        assert_eq!(entries(&world.at("work")), [".vscode", ".vscode/mine"]);
+        assert_eq!(entries(&world.at("work")), [".git", ".git/mine"]);
     });
 }
 
