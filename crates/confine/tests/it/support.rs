@@ -107,10 +107,10 @@ impl World {
     pub(crate) fn new(user: User, tier: Tier) -> Self {
         let root = tempfile::tempdir().unwrap();
         fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        // Where it was built, another user may not look.
-        let executable = root.path().join("limulus-confine");
-        let built = env!("CARGO_BIN_EXE_limulus-confine");
-        fs::hard_link(built, &executable).or_else(|_| fs::copy(built, &executable).map(drop)).unwrap();
+        let executable = match user {
+            User::Own => PathBuf::from(env!("CARGO_BIN_EXE_limulus-confine")),
+            User::Other => copied(root.path()),
+        };
         let world = Self { user, tier, root, executable, reports: AtomicU32::new(0) };
         for folder in ["work", "outside", "secret", "temporary", "reports"] {
             fs::create_dir(world.at(folder)).unwrap();
@@ -232,6 +232,16 @@ impl World {
     pub(crate) fn name(&self) -> String {
         format!("[tier {:?} as {:?}] ", self.tier, self.user)
     }
+}
+
+/// Where the program was built, another user may not look. A process of its own copies it: in this one other tests start
+/// programs, which would inherit the file while it is written, and then it could not be executed.
+fn copied(folder: &Path) -> PathBuf {
+    let (built, copy) = (env!("CARGO_BIN_EXE_limulus-confine"), folder.join("limulus-confine"));
+    if fs::hard_link(built, &copy).is_err() {
+        assert!(Command::new("cp").arg(built).arg(&copy).status().unwrap().success());
+    }
+    copy
 }
 
 /// An escape that is tried in fresh worlds.
