@@ -5,12 +5,12 @@
 //! variables are there under other names, so that none of them (`LD_PRELOAD`) acts on a process that is not confined yet.
 
 use std::ffi::{OsStr, OsString};
-use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::fs::{Access, access};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::profile::Profile;
@@ -100,7 +100,7 @@ pub(crate) fn found(program: &OsStr, environment: &[(OsString, OsString)]) -> Re
     let folders = path.into_iter().flat_map(std::env::split_paths).filter(|folder| folder.is_absolute());
     let files = folders.map(|folder| folder.join(name)).filter(|file| file.is_file());
     let mut runnable = files.filter(|file| access(file, Access::EXEC_OK).is_ok());
-    runnable.next().ok_or_else(|| SetupError::of_command(program, &io::ErrorKind::NotFound.into()))
+    runnable.next().ok_or_else(|| SetupError::of_command(program, &Errno::NOENT.into()))
 }
 
 /// The variables that name the temporary folder.
