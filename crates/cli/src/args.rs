@@ -62,6 +62,8 @@ pub(crate) enum Command {
     Status(commands::status::StatusArgs),
     /// Show the rules on what calls may do, and what they decide
     Policy(commands::policy::PolicyArgs),
+    /// Show what of the sandbox for commands holds here, and try it
+    Sandbox(commands::sandbox::SandboxArgs),
     /// List and answer the calls that wait for approval; list and revoke what was allowed for good
     Approvals(commands::approvals::ApprovalsArgs),
     /// List the questions of models to you, and answer them

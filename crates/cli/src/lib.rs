@@ -55,6 +55,7 @@ pub fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
     match words.next() {
         Some(word) if word == SUPERVISE => return tools::supervise_main(words),
+        Some(word) if word == tools::CONFINE => return tools::confine_main(words),
         Some(word) if word == ended_program::NOTIFICATION => return ended_program::notification(words),
         Some(word) if word == config::KEY_COMMAND_HELPER => return ended_program::key_command(words),
         Some(word) if word == tools::SCHEMA_CHECK => return tools::schema_check_main(),
@@ -150,6 +151,7 @@ fn carry_out(command: Command, globals: Result<Globals, config::ConfigError>) ->
             let globals = globals?;
             wait_for(commands::models::run(args, &globals))
         }
+        Command::Sandbox(args) => commands::sandbox::run(args, &globals?),
         Command::Answer(args) => commands::answer::run(&args, &globals?),
         Command::Approvals(args) => commands::approvals::run(args, &globals?),
         Command::Profiles(args) if args.writes() => wait_for(commands::profiles::write(args, &globals?)),

@@ -194,6 +194,7 @@ fn argument(command: &mut Command) -> Option<SessionArgument<'_>> {
         Command::Serve(_)
         | Command::Status(_)
         | Command::Policy(_)
+        | Command::Sandbox(_)
         | Command::Agents(_)
         | Command::Answer(_)
         | Command::Receipt(_)

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use engine::{AtLimit, DropPolicy, Interrupt, OnExpiry, Policy, QueueMode, Recover, ResumeMode, Thinking, Unattended};
+use engine::{
+    AtLimit, DropPolicy, Interrupt, OnExpiry, Policy, QueueMode, Recover, ResumeMode, SandboxMode, Thinking, Unattended,
+};
 
 use serde::Deserialize as _;
 
@@ -47,6 +49,36 @@ pub(super) enum DefaultSession {
     Main,
 }
 
+/// What commands may do without a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ExecPolicy {
+    Allow,
+    /// They run in the sandbox; where there is none, they are asked about.
+    Sandbox,
+    Ask,
+    Deny,
+}
+
+impl ExecPolicy {
+    /// What holds without a sandbox.
+    pub(super) fn otherwise(self) -> Policy {
+        match self {
+            Self::Allow => Policy::Allow,
+            Self::Sandbox | Self::Ask => Policy::Ask,
+            Self::Deny => Policy::Deny,
+        }
+    }
+}
+
+/// Whether commands reach the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum SandboxNetwork {
+    Off,
+    On,
+}
+
 /// Who names a conversation that nobody has named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -85,6 +117,7 @@ pub(super) const SECTIONS: &[Section] = &[
     OutsideWorkspace::SECTION,
     ExecutedFiles::SECTION,
     WebFetch::SECTION,
+    Sandbox::SECTION,
     Approvals::SECTION,
     Compaction::SECTION,
     Budget::SECTION,
@@ -181,7 +214,8 @@ section! {
 
 section! {
     Exec ["tools", "exec"] "" from Run {
-        policy: Policy = "ask", POLICIES, "Commands: allow | ask | deny. Without a terminal, ask means deny";
+        policy: ExecPolicy = "sandbox", Word(&["allow", "sandbox", "ask", "deny"]),
+            "Commands: allow | sandbox = allow where the sandbox holds, else ask | ask | deny. Without a terminal, ask means deny";
         env: Vec<String> = [], Variables, from Call,
             "Further variables that commands receive besides PATH, HOME, LANG and the like, such as [\"GIT_*\"]; never keys of providers";
     }
@@ -207,6 +241,19 @@ section! {
             "Web pages. Not set: as for commands, since an address can leak what the agent has read";
         allow_private: bool = false, Flag, from Call,
             "Whether pages of private addresses, which are not on the public internet, may be fetched";
+    }
+}
+
+section! {
+    Sandbox ["sandbox"] "what commands can reach: docs/sandbox.md" from Run {
+        mode: SandboxMode = "workspace", Word(&["workspace", "read_only", "off"]),
+            "Where commands may write: workspace and a temporary folder | read_only = the temporary folder | off = wherever you may. What the kernel cannot hold is asked about";
+        network: SandboxNetwork = "off", Word(&["off", "on"]), "Whether commands in the sandbox reach the network";
+        #[serde(default, deserialize_with = "one_or_more")]
+        hidden: Vec<String> => ["~/notes"], Patterns(PatternOf::Place),
+            "Further files and folders that commands cannot read, besides keys of programs and of Limulus";
+        #[serde(default, deserialize_with = "one_or_more")]
+        writable: Vec<String> => ["~/.cache/pip"], Patterns(PatternOf::Place), "Further folders that commands may write to";
     }
 }
 

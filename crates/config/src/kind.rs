@@ -57,6 +57,8 @@ pub(super) enum PatternOf {
     Host,
     /// The name of an agent.
     Agent,
+    /// The path of a file or folder, absolute or below the home folder (`~/`).
+    Place,
 }
 
 impl PatternOf {
@@ -71,6 +73,10 @@ impl PatternOf {
                 text == "*" || is_word(name) && name.is_ascii() && !name.contains(['/', ':', '*', '@', '?'])
             }
             Self::Agent => is_word(text),
+            Self::Place => {
+                let path = text.strip_prefix("~/").map_or(text.starts_with('/'), |rest| !rest.is_empty());
+                path && !text.contains(char::is_control) && !text.split('/').any(|part| part == "..")
+            }
         }
     }
 
@@ -85,6 +91,7 @@ impl PatternOf {
                 "the name of a host in ASCII (xn--…), such as \"example.org\" or \"*.example.org\", or a list of them"
             }
             Self::Agent => "the name of an agent, or a list of them",
+            Self::Place => "an absolute path, or one that begins with ~/, or a list of them",
         }
     }
 }

@@ -296,6 +296,7 @@ struct Values {
     runs: Runs,
     requests: Requests,
     tools: Tools,
+    sandbox: declared::Sandbox,
     approvals: Approvals,
     compaction: Compaction,
     budget: Budget,

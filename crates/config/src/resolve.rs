@@ -4,13 +4,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::tables::limits::{WINDOW_LEAST, WINDOW_SMALL};
-use engine::{Candidate, Compaction, Limits, Overrides, Policy, Settings, Thinking, Titles, ToolSpec, Unattended};
+use engine::{
+    Candidate, Compaction, Limits, Overrides, Policy, Sandbox, SandboxMode, Settings, Thinking, Titles, ToolSpec,
+    Unattended,
+};
 use models::{Api, Levels, level_name};
 use runtime::ModelPreferences;
 
 use super::Config;
 use super::credentials::Credential;
-use super::declared::{Agent, TitleSource};
+use super::declared::{Agent, ExecPolicy, SandboxNetwork, TitleSource};
 use super::endpoints::Route;
 use super::error::ConfigError;
 use super::settings::Limit;
@@ -124,7 +127,7 @@ impl Config {
         let of_titles = titles.iter().filter_map(|titles| titles.by.as_ref());
         let addresses = self.addresses_of(candidates.iter().chain(&compaction.by).chain(of_titles));
         let granted = |policy| if subject.overrides.allow && policy == Policy::Ask { Policy::Allow } else { policy };
-        let exec = self.values.tools.exec.policy;
+        let exec = self.values.tools.exec.policy.otherwise();
         let settings = Settings {
             agent: subject.agent.to_owned(),
             workspace: workspace.display().to_string(),
@@ -135,6 +138,7 @@ impl Config {
             recover: self.values.runs.recover,
             policy: self.rules(subject).into(),
             approvals: self.approvals(subject.overrides),
+            sandbox: self.sandbox(subject.overrides),
             exec: granted(exec),
             outside: granted(self.values.tools.outside_workspace.policy.unwrap_or(exec)),
             // `--yes` approves what is asked often. This is asked seldom, and what it allows outlives the run.
@@ -157,6 +161,21 @@ impl Config {
 
     /// What happens to questions: a message says it, else the configuration. Else they wait, unless the owner is a command
     /// that would have to stay until somebody answers.
+    fn sandbox(&self, overrides: &Overrides) -> Sandbox {
+        let values = &self.values.sandbox;
+        let mode = overrides.sandbox.unwrap_or(values.mode);
+        if mode == SandboxMode::Off {
+            return Sandbox::default();
+        }
+        Sandbox {
+            mode,
+            allows: self.values.tools.exec.policy == ExecPolicy::Sandbox,
+            network: values.network == SandboxNetwork::On,
+            hidden: values.hidden.clone(),
+            writable: values.writable.clone(),
+        }
+    }
+
     fn approvals(&self, overrides: &Overrides) -> engine::Approvals {
         let values = self.values.approvals;
         let otherwise = if self.flags.is_unattended { Unattended::Deny } else { Unattended::Wait };

@@ -23,7 +23,7 @@ pub(super) enum Rule {
 }
 
 /// The policies, the strictest first.
-const POLICIES: &[&str] = &["deny", "ask", "allow"];
+const POLICIES: &[&str] = &["deny", "ask", "sandbox", "allow"];
 pub(super) const EXEC: &[&str] = &["tools", "exec", "policy"];
 /// The policy of a key that is not set is that of commands.
 const AS_COMMANDS: Rule = Rule::Policy { unset: Some(EXEC) };
@@ -38,6 +38,9 @@ pub(super) const PROJECT_KEYS: &[(&[&str], Rule)] = &[
     (&["tools", "timeout_s"], Rule::Lower),
     (EXEC, Rule::Policy { unset: None }),
     (&["tools", "exec", "env"], Rule::Fewer),
+    // Whoever has switched it off is asked about commands; a project does not have them run without a question.
+    (&["sandbox", "mode"], Rule::Earlier(&["read_only", "workspace"])),
+    (&["sandbox", "network"], Rule::Earlier(&["off", "on"])),
     (&["tools", "outside_workspace", "policy"], AS_COMMANDS),
     (&["tools", "executed_files", "policy"], Rule::Policy { unset: None }),
     (&["tools", "web_fetch", "policy"], AS_COMMANDS),

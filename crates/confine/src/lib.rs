@@ -42,6 +42,7 @@ use std::process::ExitCode;
 pub use launch::Launcher;
 pub use probe::{SandboxSupport, probe};
 pub use profile::{NameKind, NetworkAccess, Profile, ProtectedName, ResourceLimits, Tier, WorkspaceAccess};
+pub use protect::PLACEHOLDER_S;
 pub use report::{ConfineReport, ConfineState, LayerState, SandboxLayers, Unprotected};
 pub use setup::{COMMAND_NOT_EXECUTABLE, COMMAND_NOT_FOUND, Error, SETUP_FAILED, SetupError, SetupStep};
 pub use tables::{default_hidden, default_read_only};

@@ -23,6 +23,7 @@ pub mod mutants;
 pub mod policy;
 mod pump;
 mod queue;
+mod sandbox;
 mod settings;
 mod state;
 pub mod tables;
@@ -57,6 +58,7 @@ pub use machine::{IllegalEdge, Lineage, LineageSegment, Machine, RecoverError, S
 pub use machine::{failover, timers};
 pub use pump::{Do, Pump};
 pub use queue::{DropPolicy, Interrupt, QueueSettings};
+pub use sandbox::{Sandbox, SandboxMode};
 pub use settings::{
     Candidate, Compaction, Limits, Policy, Price, ProviderAddress, Recover, ResumeMode, Settings, Thinking, Titles,
     ToolClass, ToolSpec,

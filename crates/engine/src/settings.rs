@@ -12,6 +12,7 @@ use crate::derived::{Derived, once};
 use crate::event::Usage;
 use crate::ids::Hash;
 use crate::policy::PolicyRule;
+use crate::sandbox::Sandbox;
 use crate::tables::budget::Budget;
 
 /// How a call may be repeated (design: tool classes).
@@ -335,6 +336,9 @@ pub struct Settings {
     /// What happens to the questions of its calls.
     #[serde(default, skip_serializing_if = "Approvals::are_default")]
     pub approvals: Approvals,
+    /// What its commands can reach.
+    #[serde(default, skip_serializing_if = "Sandbox::is_none")]
+    pub sandbox: Sandbox,
     /// The policy for commands.
     pub exec: Policy,
     /// The policy for paths outside the workspace.

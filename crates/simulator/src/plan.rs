@@ -311,6 +311,7 @@ fn settings(workload: &Workload, seed: Seed) -> Settings {
         limits: workload.limits,
         resume: seed.resume,
         approvals: engine::Approvals::default(),
+        sandbox: engine::Sandbox::default(),
         exec: Policy::Ask,
         outside: Policy::Deny,
         // The script's conversations are short, so only little of them is kept.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{CallId, EffectId, Found, ToolResult};
+use engine::{CallId, EffectId, Found, Sandbox, ToolResult};
 
 use crate::cancel::{Cancel, in_process};
 use crate::changes::{self, FileStore, Prepare, Recorder};
@@ -46,6 +46,8 @@ pub struct Context {
     pub reach: NetworkPolicy,
     /// The rules of the run, for what a call comes to only while it runs: files below a folder, redirects.
     pub rules: CallRules,
+    /// What its commands can reach.
+    pub sandbox: Sandbox,
     /// Environment variables that commands never get.
     pub secret_env: Vec<String>,
     /// Further variables that commands get besides the usual ones; a `*` at the end stands for any end.

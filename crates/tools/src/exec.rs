@@ -18,6 +18,7 @@ use crate::call::{CallRequest, Context, FoundCall};
 use crate::cancel::{Cancel, in_process};
 use crate::changes::{self, Ran, Recorder};
 use crate::error::ToolError;
+use crate::evidence::Evidence;
 use crate::folder::{CallFolder, CallState, EndedBy, ExitRecord};
 use crate::limits::{
     ATTACHED_TICK_MS, BACKGROUND_MS, FOLLOWED_TICK_MS, FORCE_MS, REASON_BYTES, SLACK_MS, TIMEOUT_S, URGE_TICK_MS,
@@ -27,7 +28,7 @@ use crate::paths::Workspace;
 use crate::supervise::{Job, SUPERVISOR};
 use crate::tool::{Act, CallSite, OnOutput, ParsedCall, Tool, ToolCall, ToolFuture};
 use crate::tool_set::{self, spec};
-use crate::{call, cgroup, command_env, preview, supervisors, tool_result, window};
+use crate::{call, cgroup, command_env, preview, sandbox, supervisors, tool_result, window};
 
 /// The result of a command that was cancelled before it started.
 const NEVER_STARTED: &str = "The command was ended before it started; nothing was run.\n";
@@ -46,6 +47,7 @@ impl Tool for Exec {
                 "command": { "type": "string", "minLength": 1, "description": "The command." },
                 "background": { "type": "boolean", "description": "Let it go on in the background, for at most 24 hours." },
                 "yield_ms": { "type": "integer", "minimum": 10, "maximum": 120_000, "description": "Put it into the background only if it has not ended after so many milliseconds." },
+                "outside_sandbox": { "type": "string", "minLength": 1, "description": "Only if it failed for the sandbox: why it has to run outside of it. The user is asked." },
                 "timeout_s": { "type": "integer", "minimum": 1, "maximum": TIMEOUT_S, "description": format!("Seconds after which it is ended: {timeout_s} if left out, at most {TIMEOUT_S}. It ends no command in the background.") },
             }),
             &["command"],
@@ -71,6 +73,8 @@ pub(crate) struct ExecArguments {
     yield_ms: Option<u64>,
     /// Seconds after which it is ended; none = the configured limit of a call.
     timeout_s: Option<u64>,
+    /// Why it has to run outside of its sandbox.
+    outside_sandbox: Option<String>,
 }
 
 impl ExecArguments {
@@ -93,7 +97,7 @@ impl ToolCall for ExecArguments {
         if self.yields_after(site.context.tool_timeout_ms).is_some() && running >= RUNNING_PROCESSES {
             return Err(ToolError::ManyProcesses { most: RUNNING_PROCESSES });
         }
-        Ok(vec![Act::Run { line: self.command.clone(), to: None }])
+        Ok(vec![Act::Run { line: self.command.clone(), to: None, outside: self.outside_sandbox.clone() }])
     }
 
     fn timeout_ms(&self) -> Option<u64> {
@@ -106,7 +110,7 @@ impl ToolCall for ExecArguments {
         request: &'a CallRequest,
         progress: &'a mut OnOutput<'a>,
     ) -> ToolFuture<'a, Result<ToolResult, ToolError>> {
-        Box::pin(run(context, request.id, self, request.already, progress))
+        Box::pin(run(context, request, self, progress))
     }
 
     fn find<'a>(
@@ -137,19 +141,20 @@ pub(crate) fn command_of(arguments: &str) -> Option<String> {
     serde_json::from_str::<ExecArguments>(arguments).ok().map(|arguments| arguments.command)
 }
 
-/// Starts the command, or attaches to it if it is already running, and waits for its end. `already` is the number of
-/// bytes of its live output that the journal holds.
+/// Starts the command, or attaches to it if it is already running, and waits for its end. The request says how many
+/// bytes of its live output the journal holds.
 async fn run(
     context: &Context,
-    id: EffectId,
+    request: &CallRequest,
     arguments: &ExecArguments,
-    already: u64,
     progress: &mut OnOutput<'_>,
 ) -> Result<ToolResult, ToolError> {
+    let (id, already) = (request.id, request.already);
     let folder = CallFolder::of(&context.calls, id);
     let mut update = if state(&folder)? == CallState::Absent {
         begin(context, id, Recorder::begin).await?;
-        let started = start(context, &folder, arguments).await;
+        let evidence = Evidence::parse(request.evidence.as_deref());
+        let started = start(context, &folder, arguments, evidence.sandboxed).await;
         OutputUpdate::of(&folder, started.inspect_err(|_| changes::forget(&context.calls, id))?)
     } else {
         begin(context, id, |recorder, id, _| recorder.attach(id)).await?;
@@ -343,7 +348,10 @@ async fn settled(
     let (reader, secrets) = (folder.clone(), context.secrets.clone());
     let limit = call::limit_line(true, arguments.own_limit_ms(), context.tool_timeout_ms);
     let limit = if record.ended_by == Some(EndedBy::Limit) { limit } else { String::new() };
-    let reading = tokio::task::spawn_blocking(move || preview::ended(&reader, &record, &secrets, &limit));
+    let reading = tokio::task::spawn_blocking(move || {
+        let note = sandbox::note(&reader, record.status != Some(0)).unwrap_or_default();
+        preview::ended(&reader, &record, &secrets, &(limit + &note))
+    });
     let result = reading.await.map_err(|_| ToolError::Defect { tool: "exec" })?;
     Ok(with_changes(context.recorder(), id, (ran, Over::Yes), result).await)
 }
@@ -374,7 +382,12 @@ fn unended() -> ToolResult {
 }
 
 /// Starts the supervisor and sends it the job. The supervisor writes to the returned pipe whenever the folder changes.
-async fn start(context: &Context, folder: &CallFolder, arguments: &ExecArguments) -> Result<ChildStdout, ToolError> {
+async fn start(
+    context: &Context,
+    folder: &CallFolder,
+    arguments: &ExecArguments,
+    sandboxed: bool,
+) -> Result<ChildStdout, ToolError> {
     let not_started = |error: std::io::Error| ToolError::NotStarted {
         reason: format!("{} did not start: {error}", context.supervisor.display()),
     };
@@ -382,13 +395,14 @@ async fn start(context: &Context, folder: &CallFolder, arguments: &ExecArguments
     let stays = arguments.yields_after(context.tool_timeout_ms).is_some();
     let limit_ms = if stays { PROCESS_MS } else { arguments.own_limit_ms().unwrap_or(context.tool_timeout_ms) };
     let nonce = supervisors::nonce().map_err(not_started)?;
-    let (workspace, protected) = (context.workspace.clone(), context.protected.clone());
+    let (here, of_call) = (context.clone(), folder.clone());
     let (command, limit_ms) = (arguments.command.clone(), limit_ms.saturating_add(SLACK_MS));
     let of_job = nonce.clone();
     let call = Some(folder.path().to_owned());
     let job = move |_: &Cancel| {
-        let folder = Workspace::open(&workspace, &protected)?.root;
-        Ok(serde_json::to_vec(&Job { command, folder, call, limit_ms, input: stays, nonce: of_job }))
+        let folder = Workspace::open(&here.workspace, &here.protected)?.root;
+        let sandbox = if sandboxed { Some(sandbox::profile(&here, &folder, &of_call)?) } else { None };
+        Ok(serde_json::to_vec(&Job { command, folder, call, limit_ms, input: stays, nonce: of_job, sandbox }))
     };
     let job = in_process("exec", job).await?.map_err(|error| not_started(error.into()))?;
     let mut supervisor = Command::new(&context.supervisor);

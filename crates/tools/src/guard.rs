@@ -49,6 +49,11 @@ impl Protected {
         Self { folders: vec![ProtectedPath::new(folder)], files: vec![] }
     }
 
+    /// All paths that are protected, as they were configured.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.folders.iter().chain(&self.files).map(|protected| protected.path.as_path())
+    }
+
     /// Also protects what the other one protects.
     #[must_use]
     pub fn and(mut self, other: &Self) -> Self {

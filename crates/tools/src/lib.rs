@@ -54,6 +54,7 @@ mod preview;
 mod process;
 mod protection;
 mod read;
+mod sandbox;
 mod schema_validator;
 mod shell;
 mod size;
@@ -83,6 +84,7 @@ pub use changes::{
     is_look_due, is_text, shared_names, undo, versions,
 };
 pub use command_env::is_passed_to_commands;
+pub use confine::{LayerState, SandboxLayers, Tier, confine_main};
 pub use error::ToolError;
 pub use fetch::NetworkPolicy;
 pub use guard::Protected;
@@ -97,6 +99,7 @@ pub use policy_explained::{ExplainedAct, allows, defaults, denies, explain, sugg
 pub use policy_rules::{CallRules, is_glob};
 pub use process::{HeldProcess, command_of};
 pub use protection::{adopt_what_commands_leave, end_below, hide_from_commands, inherit_orphans};
+pub use sandbox::{CONFINE, sandbox_support, sandbox_support_here, sandboxed};
 pub use schema_validator::{SchemaValidator, Violation};
 pub use size::size;
 pub use structured::{SCHEMA_CHECK, SchemaChecker, StructuredError, parse_schema, schema_check_main};

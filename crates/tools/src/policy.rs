@@ -15,6 +15,7 @@ use crate::limits::QUOTED_BYTES;
 use crate::masking::Secrets;
 use crate::paths::{ResolvedPath, Workspace};
 use crate::policy_rules::{CommandLine, Globs, by_commands, by_file};
+use crate::sandbox::SandboxState;
 use crate::tool::{Act, CallSite, ParsedCall, Work};
 use crate::tool_set::unknown;
 use crate::{changes, policy_rules, tool_result};
@@ -97,6 +98,7 @@ impl Verdict {
             }
         }
         self.evidence.outside.extend(other.evidence.outside);
+        self.evidence.sandboxed |= other.evidence.sandboxed;
         self.grant = self.grant.or(other.grant);
         self
     }
@@ -119,7 +121,7 @@ fn judge(
     let call = context.tools.parse(&request.tool, &request.arguments)?;
     let acts = call.acts(&CallSite { context, workspace: &workspace })?;
     let mut written = vec![];
-    let verdict = by_acts(settings, spec, acts, &mut written);
+    let verdict = by_acts((settings, &context.supervisor), spec, acts, &mut written);
     if let Work::Files(files) = &call.0
         && let Some(writer) = files.change()
         // Do not read a file that the policy denies.
@@ -132,7 +134,12 @@ fn judge(
 }
 
 /// The verdict on all acts of a call of this tool. `written` receives the files that it changes, in order.
-fn by_acts(settings: &Settings, spec: &ToolSpec, acts: Vec<Act>, written: &mut Vec<ResolvedPath>) -> Verdict {
+fn by_acts(
+    (settings, program): (&Settings, &Path),
+    spec: &ToolSpec,
+    acts: Vec<Act>,
+    written: &mut Vec<ResolvedPath>,
+) -> Verdict {
     let tool = spec.name.as_str();
     let mut verdict = Verdict::allowed();
     let mut verb_of_change = "";
@@ -145,7 +152,12 @@ fn by_acts(settings: &Settings, spec: &ToolSpec, acts: Vec<Act>, written: &mut V
                 written.push(path);
                 continue;
             }
-            Act::Run { line, to } => by_command(settings, tool, &line, to.as_deref()),
+            Act::Run { line, to, outside } => by_command(
+                settings,
+                program,
+                tool,
+                &Line { text: &line, to: to.as_deref(), outside: outside.as_deref() },
+            ),
             Act::Fetch(url) => by_address(settings, tool, &url),
             Act::Other { question } => by_class(settings, spec, question),
         };
@@ -284,16 +296,51 @@ fn by_change(settings: &Settings, (tool, act): (&str, &str), paths: &[ResolvedPa
     verdict
 }
 
-fn by_command(settings: &Settings, tool: &str, line: &str, to: Option<&str>) -> Verdict {
+/// What a call gives to a shell or to a running command.
+struct Line<'a> {
+    text: &'a str,
+    to: Option<&'a str>,
+    outside: Option<&'a str>,
+}
+
+/// What is decided about a command that no rule is about.
+pub(crate) fn of_commands(settings: &Settings, state: SandboxState, is_new: bool) -> Policy {
+    let inside = is_new && state == SandboxState::Holds && settings.sandbox.allows;
+    if inside && settings.exec == Policy::Ask { Policy::Allow } else { settings.exec }
+}
+
+/// A command that is to be in a sandbox, and will not be, is asked about at least: `--yes` and rules answer for what a command
+/// does inside.
+pub(crate) fn outside_of_sandbox(decision: Policy, state: SandboxState, wants_out: bool) -> Policy {
+    let leaves = state == SandboxState::Missing || state == SandboxState::Holds && wants_out;
+    if leaves && decision == Policy::Allow { Policy::Ask } else { decision }
+}
+
+fn by_command(settings: &Settings, program: &Path, tool: &str, asked: &Line<'_>) -> Verdict {
+    let Line { text: line, to, outside } = *asked;
+    let state = SandboxState::of(settings, program);
     let of_text = if to.is_none() { Some(line) } else { None };
-    let (RuleDecision { decision, rule }, known) = by_commands(&settings.policy, tool, of_text, settings.exec);
+    let default = of_commands(settings, state, to.is_none());
+    let (RuleDecision { decision, rule }, known) = by_commands(&settings.policy, tool, of_text, default);
+    let decision = if to.is_none() { outside_of_sandbox(decision, state, outside.is_some()) } else { decision };
     let reason = match (decision, rule) {
         (Policy::Allow, _) => None,
         (Policy::Ask, _) => Some(match to {
             None if known == CommandLine::Unreadable => {
                 format!("run the command `{}`, of which no rule can say what it runs", quoted(line))
             }
-            None => format!("run the command `{}`", quoted(line)),
+            None => {
+                let command = quoted(line);
+                match (state, outside) {
+                    (SandboxState::Missing, _) => {
+                        format!("run the command `{command}` without a sandbox, which this machine cannot hold")
+                    }
+                    (SandboxState::Holds, Some(why)) => {
+                        format!("run the command `{command}` outside of its sandbox ({})", quoted(why))
+                    }
+                    (SandboxState::Holds, None) | (SandboxState::Off, _) => format!("run the command `{command}`"),
+                }
+            }
             Some(command) => {
                 let (text, command) = (quoted(line), quoted(command));
                 format!("write `{text}` to the command `{command}`, which runs in the background")
@@ -305,7 +352,9 @@ fn by_command(settings: &Settings, tool: &str, line: &str, to: Option<&str>) -> 
                 .to_owned(),
         ),
     };
-    Verdict { decision, evidence: Evidence::default(), reason, grant: rule.and_then(|rule| rule.grant) }
+    let sandboxed = to.is_none() && outside.is_none() && state == SandboxState::Holds;
+    let evidence = Evidence { sandboxed, ..Evidence::default() };
+    Verdict { decision, evidence, reason, grant: rule.and_then(|rule| rule.grant) }
 }
 
 fn by_address(settings: &Settings, tool: &str, url: &str) -> Verdict {

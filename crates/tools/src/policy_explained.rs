@@ -13,8 +13,10 @@ use crate::fetch::NetworkPolicy;
 use crate::guard::Protected;
 use crate::masking::Secrets;
 use crate::output::Outputs;
-use crate::paths::{ResolvedPath, Workspace};
+use crate::paths::{ResolvedPath, THIS_PROGRAM, Workspace};
+use crate::policy::{of_commands, outside_of_sandbox};
 use crate::policy_rules::{CallRules, Globs, by_address, by_file};
+use crate::sandbox::SandboxState;
 use crate::shell::simple_commands;
 use crate::tool::{Act, CallSite};
 use crate::tool_set::{ToolSet, unknown};
@@ -55,9 +57,19 @@ pub fn explain(settings: &Settings, tool: &str, arguments: &[u8]) -> Result<Vec<
                     explained.push(of(format!("{verb} {}", path.shown), decided, EXECUTED));
                 }
             }
-            Act::Run { line, to } => {
+            Act::Run { line, to, outside } => {
                 let commands = if to.is_none() { simple_commands(&line) } else { None };
-                let on = |command: Option<&Argv>| decide(rules, tool, RuleSubject::Command(command), settings.exec);
+                let (is_new, state) = (to.is_none(), SandboxState::of(settings, &context.supervisor));
+                let default = of_commands(settings, state, is_new);
+                let on = |command: Option<&Argv>| {
+                    let decided = decide(rules, tool, RuleSubject::Command(command), default);
+                    let decision = if is_new {
+                        outside_of_sandbox(decided.decision, state, outside.is_some())
+                    } else {
+                        decided.decision
+                    };
+                    RuleDecision { decision, ..decided }
+                };
                 match commands.filter(|commands| !commands.is_empty()) {
                     Some(commands) => explained.extend(
                         commands.iter().map(|command| of(format!("run {}", shown(command)), on(Some(command)), EXEC)),
@@ -112,7 +124,9 @@ pub fn suggest(
                     paths = true;
                 }
             }
-            Act::Run { line, to } => {
+            // Leaving the sandbox is approved once only.
+            Act::Run { outside: Some(_), .. } => return None,
+            Act::Run { line, to, .. } => {
                 let known = if to.is_none() { simple_commands(&line)? } else { return None };
                 let known = Some(known).filter(|known| !known.is_empty())?;
                 commands = true;
@@ -281,7 +295,8 @@ fn context_of(settings: &Settings) -> Context {
         secret_env: vec![],
         passed_env: vec![],
         processes: vec![],
-        supervisor: PathBuf::new(),
+        supervisor: PathBuf::from(THIS_PROGRAM),
+        sandbox: settings.sandbox.clone(),
     }
 }
 

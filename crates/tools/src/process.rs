@@ -136,7 +136,7 @@ impl ToolCall for ProcessArguments {
     fn acts(&self, site: &CallSite<'_>) -> Result<Vec<Act>, ToolError> {
         let Self::Write { id, text, .. } = self else { return Ok(vec![]) };
         let process = named(site.context, id)?;
-        Ok(vec![Act::Run { line: text.clone(), to: Some(process.command()) }])
+        Ok(vec![Act::Run { line: text.clone(), to: Some(process.command()), outside: None }])
     }
 
     fn run<'a>(

@@ -64,6 +64,8 @@ pub enum Act {
         line: String,
         /// The running command that receives the text; none if it is a new command.
         to: Option<String>,
+        /// Why it has to run outside of its sandbox, if it asks for that.
+        outside: Option<String>,
     },
     /// It requests this address from the web.
     Fetch(String),

@@ -229,6 +229,7 @@ fn settings(resume: ResumeMode) -> Settings {
         limits: Limits::default(),
         resume,
         approvals: engine::Approvals::default(),
+        sandbox: engine::Sandbox::default(),
         exec: Policy::Ask,
         outside: Policy::Ask,
         budget: engine::Budget::default(),

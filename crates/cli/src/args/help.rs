@@ -13,7 +13,7 @@ pub(crate) const LIST: &str = include_str!("help.txt");
 const GROUPS: &[(&str, &[&str])] = &[
     ("Work", &["agent", "send", "resume", "diff", "undo", "redo"]),
     ("Look", &["status", "sessions", "agents", "receipt", "events", "usage"]),
-    ("Control", &["runs", "queue", "approvals", "answer", "budget", "profiles", "serve"]),
+    ("Control", &["runs", "queue", "approvals", "answer", "sandbox", "budget", "profiles", "serve"]),
     ("Settings", &["setup", "config", "policy", "models", "completions", "man"]),
     ("Proofs", &["doctor", "audit", "demo", "failover", "graph"]),
 ];
@@ -63,6 +63,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     ("approvals deny", &["limulus approvals deny 3f2a --reason \"use cargo instead\""]),
     ("approvals grants", &["limulus approvals grants"]),
+    ("sandbox check", &["limulus sandbox check"]),
+    ("sandbox run", &["limulus sandbox run -- sh -c \"touch /etc/x\""]),
     ("answer", &["limulus answer", "limulus answer 3f2a 2", "limulus answer 3f2a --skip"]),
     ("approvals revoke", &["limulus approvals revoke 3f2a"]),
     ("policy list", &["limulus policy list"]),

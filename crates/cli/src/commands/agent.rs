@@ -9,7 +9,9 @@ use clap::Args;
 use config::{Globals, Resolved, Subject, today};
 use engine::tables::limits::MESSAGE_BYTES;
 use engine::tables::routing::OnlyIf;
-use engine::{Candidate, Outcome, Overrides, QueueMode, ReceiptState, RunId, StopReason, Unattended, Usage};
+use engine::{
+    Candidate, Outcome, Overrides, QueueMode, ReceiptState, RunId, SandboxMode, StopReason, Unattended, Usage,
+};
 use gateway::methods::chat_command;
 use journal::{Read as _, Reader};
 use protocol::event::RunEnd;
@@ -64,6 +66,9 @@ pub(crate) struct AgentArgs {
     /// Approve every request of this run
     #[arg(long)]
     yes: bool,
+    /// Run the commands of this run without their sandbox
+    #[arg(long)]
+    no_sandbox: bool,
     /// Show the output of every call, as display.verbose does
     #[arg(short, long)]
     verbose: bool,
@@ -176,6 +181,7 @@ fn overrides(args: &AgentArgs, schema: Option<Value>) -> Overrides {
         model: args.model.clone(),
         deadline_ms: args.timeout.map(|s| s * 1000),
         allow: args.yes,
+        sandbox: args.no_sandbox.then_some(SandboxMode::Off),
         // Whoever sits there is asked.
         unattended: can_approve().then_some(Unattended::Wait),
         compact: false,
@@ -186,12 +192,23 @@ fn overrides(args: &AgentArgs, schema: Option<Value>) -> Overrides {
 }
 
 fn asked_of_run(overrides: Overrides) -> AgentParams {
-    let Overrides { workspace, model, deadline_ms, allow, unattended, compact: _, stop_before, plan, output_schema } =
-        overrides;
+    let Overrides {
+        workspace,
+        model,
+        deadline_ms,
+        allow,
+        sandbox,
+        unattended,
+        compact: _,
+        stop_before,
+        plan,
+        output_schema,
+    } = overrides;
     AgentParams {
         model,
         timeout_ms: deadline_ms,
         allow,
+        no_sandbox: sandbox == Some(SandboxMode::Off),
         unattended,
         workspace,
         stop_before,
@@ -217,6 +234,7 @@ pub(super) async fn say_to(
         model: None,
         timeout: None,
         yes: false,
+        no_sandbox: false,
         verbose: false,
         key: None,
         output_last: None,

@@ -40,6 +40,7 @@ pub(crate) mod receipt;
 pub(crate) mod result;
 pub(crate) mod resume;
 pub(crate) mod runs;
+pub(crate) mod sandbox;
 pub(crate) mod send;
 mod sent;
 pub(crate) mod serve;

@@ -65,7 +65,7 @@ fn r24_what_a_key_does_not_take_is_refused_and_nothing_is_written() {
     let home = Home::new();
     for (words, expected) in [
         (&["set", "tools.exec.polcy", "allow"][..], "the nearest known key is `tools.exec.policy`"),
-        (&["set", "tools.exec.policy", "maybe"], "it takes one of allow, ask, deny"),
+        (&["set", "tools.exec.policy", "maybe"], "it takes one of allow, sandbox, ask, deny"),
         (&["set", "agents.main.fallbacks", "a/b"], "a list of PROVIDER/MODEL"),
         (&["set", "runs.deadline_s", "-5"], "a whole number from 1"),
         (&["get", "rnus"], "the nearest known key is `runs`"),

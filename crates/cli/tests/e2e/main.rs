@@ -67,6 +67,7 @@ mod readme;
 mod receipts;
 mod reload;
 mod resumed;
+mod sandbox;
 mod secrets;
 mod serve;
 mod served;

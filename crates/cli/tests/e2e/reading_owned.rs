@@ -113,6 +113,7 @@ fn settings() -> Settings {
         limits: Limits::default(),
         resume: ResumeMode::Restart,
         approvals: engine::Approvals::default(),
+        sandbox: engine::Sandbox::default(),
         exec: Policy::Ask,
         outside: Policy::Ask,
         compaction: engine::Compaction::default(),

@@ -415,6 +415,7 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("asking", "r60_a_terminal_is_not_asked_for_another_session", "starts the owner itself"),
     ("asking", "r60_a_terminal_of_another_session_is_no_approver", "starts the owner itself"),
     ("questions", "*", "starts its owners itself"),
+    ("sandbox", "*", "starts its owners itself"),
     ("approvals", "*", "starts its owners itself"),
     ("terminal_text", "*", "a server gives each answer once, and the owner's configuration would be another"),
     (

@@ -6,14 +6,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bolero::check;
-use engine::{Overrides, Policy, Recover, Settings};
+use engine::{Overrides, Policy, Recover, SandboxMode, Settings};
 use runtime::ModelPreferences;
 use tempfile::TempDir;
 
 use super::super::settings;
-use super::super::stricter::{PROJECT_KEYS, Rule};
+use super::super::stricter::{EXEC, PROJECT_KEYS, Rule};
 use super::super::{Config, ConfigError, Environment, FlagValues, Subject};
 use super::*;
+use crate::declared::ExecPolicy;
 
 /// A user's folder with a home, a project, and a workspace in it.
 struct World {
@@ -77,15 +78,15 @@ fn r24_the_files_of_a_project_limit_runs_in_it_and_the_strictest_counts() {
         let values = world.within(&config, workspace).unwrap().values;
         (values.tools.exec.policy, values.budget.run.tokens.get(), values.budget.run.calls.get())
     };
-    assert_eq!(of("proj/sub"), (Policy::Deny, Some(500), Some(5)));
-    assert_eq!(of("proj"), (Policy::Ask, Some(500), Some(5)));
-    assert_eq!(of("away"), (Policy::Allow, Some(500), Some(7)), "the process works in proj/sub");
+    assert_eq!(of("proj/sub"), (ExecPolicy::Deny, Some(500), Some(5)));
+    assert_eq!(of("proj"), (ExecPolicy::Ask, Some(500), Some(5)));
+    assert_eq!(of("away"), (ExecPolicy::Allow, Some(500), Some(7)), "the process works in proj/sub");
     assert_eq!(settings_of(&config, true).exec, Policy::Deny, "`--yes` approves what is asked, not what is denied");
     let typed = world.load(&[("LIMULUS_TOOLS__EXEC__POLICY", "allow"), ("LIMULUS_BUDGET__RUN__CALLS", "off")]);
     let values = world.within(&typed, "proj/sub").unwrap().values;
     assert_eq!(
         (values.tools.exec.policy, values.budget.run.calls.get()),
-        (Policy::Allow, None),
+        (ExecPolicy::Allow, None),
         "a variable is stronger"
     );
 }
@@ -138,7 +139,7 @@ fn r24_what_a_project_may_not_set_is_refused_with_its_line() {
     check("[agents.main]\nmodel = \"evil/m\"", "`limulus config set agents.main.model VALUE` sets it for you alone");
     check(
         "tools.exec.policy = \"dney\"",
-        "config.toml:1: `tools.exec.policy` cannot be \"dney\"; it takes one of allow, ask, deny",
+        "config.toml:1: `tools.exec.policy` cannot be \"dney\"; it takes one of allow, sandbox, ask, deny",
     );
     check(
         "tools.exec.polcy = \"deny\"",
@@ -222,10 +223,10 @@ fn r24_a_file_of_a_project_is_a_regular_file_of_it_and_nothing_is_waited_for() {
     fs::create_dir(world.at("proj/shared")).unwrap();
     world.put("proj/shared/config.toml", "tools.exec.policy = \"deny\"");
     symlink("shared", &folder).unwrap();
-    assert_eq!(policy(), Policy::Deny, "a link within the project");
+    assert_eq!(policy(), ExecPolicy::Deny, "a link within the project");
     fs::remove_file(&folder).unwrap();
     fs::write(&folder, "a file").unwrap();
-    assert_eq!(policy(), Policy::Ask, "there is no file");
+    assert_eq!(policy(), ExecPolicy::Sandbox, "there is no file");
 }
 
 #[test]
@@ -307,6 +308,8 @@ fn laxer(with: &Settings, without: &Settings) -> Vec<&'static str> {
         ("tool_timeout", limits.tool_timeout_ms <= before.tool_timeout_ms),
         ("loop_stop", or_none(limits.loop_stop_after) <= or_none(before.loop_stop_after)),
         ("poison", or_none(limits.poison_after) <= or_none(before.poison_after)),
+        ("sandbox", reach(with) <= reach(without)),
+        ("asks", without.sandbox.allows || without.exec == Policy::Allow || !with.sandbox.allows),
         ("recover", with.recover == without.recover || with.recover == Recover::Ask),
     ];
     for (now, before) in [(with.budget.run, without.budget.run), (with.budget.session, without.budget.session)] {
@@ -322,6 +325,7 @@ fn laxer(with: &Settings, without: &Settings) -> Vec<&'static str> {
     let mut rest = with.clone();
     (rest.exec, rest.outside, rest.executed_files, rest.web_fetch) =
         (without.exec, without.outside, without.executed_files, without.web_fetch);
+    rest.sandbox = without.sandbox.clone();
     (rest.limits, rest.recover, rest.tools) = (without.limits, without.recover, without.tools.clone());
     (rest.budget.run, rest.budget.session) = (without.budget.run, without.budget.session);
     checks.push(("the rest", rest == *without));
@@ -337,12 +341,25 @@ fn laxer(with: &Settings, without: &Settings) -> Vec<&'static str> {
     checks.into_iter().filter(|(_, holds)| !holds).map(|(what, _)| what).collect()
 }
 
+/// How much its commands reach: where they write, and the network.
+fn reach(settings: &Settings) -> (u8, bool) {
+    let mode = match settings.sandbox.mode {
+        SandboxMode::ReadOnly => 0,
+        SandboxMode::Workspace => 1,
+        SandboxMode::Off => 2,
+    };
+    (mode, settings.sandbox.network)
+}
+
 /// A value of a key, as this number says.
-fn value(rule: Rule, by: u8) -> &'static str {
+fn value(key: &[&str], rule: Rule, by: u8) -> &'static str {
     let of = |values: &[&'static str]| values[usize::from(by) % values.len()];
     match rule {
         Rule::Lower => of(&["1", "2", "3", "50", "3000", "\"off\""]),
+        Rule::Policy { unset: None } if key == EXEC => of(&["\"allow\"", "\"sandbox\"", "\"ask\"", "\"deny\""]),
         Rule::Policy { .. } => of(&["\"allow\"", "\"ask\"", "\"deny\""]),
+        Rule::Earlier(words) if words.contains(&"workspace") => of(&["\"read_only\"", "\"workspace\"", "\"off\""]),
+        Rule::Earlier(words) if words.contains(&"off") => of(&["\"off\"", "\"on\""]),
         Rule::Earlier(_) => of(&["\"ask\"", "\"auto\""]),
         Rule::False => of(&["true", "false"]),
         Rule::Fewer => of(&["[]", "[\"A\"]", "[\"A\", \"B_C\"]", "[\"B_*\"]", "[\"B*\"]", "[\"B_C*\", \"D\"]"]),
@@ -351,9 +368,11 @@ fn value(rule: Rule, by: u8) -> &'static str {
 
 /// A file that sets the keys whose number in `picks` is not 0.
 fn file(picks: &[u8]) -> String {
-    let timeout = |key: &[&str], by: u8| key == ["tools", "timeout_s"] && value(Rule::Lower, by).starts_with('"');
+    let timeout = |key: &[&str], by: u8| key == ["tools", "timeout_s"] && value(key, Rule::Lower, by).starts_with('"');
     let rows = PROJECT_KEYS.iter().zip(picks).filter(|((key, _), by)| **by != 0 && !timeout(key, **by));
-    rows.map(|((key, rule), by)| format!("{} = {}", key.join("."), value(*rule, *by))).collect::<Vec<_>>().join("\n")
+    rows.map(|((key, rule), by)| format!("{} = {}", key.join("."), value(key, *rule, *by)))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn every_error_has_its_place_and_a_hint() {
     check(
         "[tools.exec]\npolicy = \"maybe\"",
         "HOME/config.toml:2: `tools.exec.policy` cannot be \"maybe\"",
-        "it takes one of allow, ask, deny",
+        "it takes one of allow, sandbox, ask, deny",
     );
     check(
         "[agents.main]\nmodel = \"gpt\"",

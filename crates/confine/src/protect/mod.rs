@@ -3,6 +3,8 @@
 mod git;
 mod placeholder;
 
+pub use placeholder::PLACEHOLDER_S;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;

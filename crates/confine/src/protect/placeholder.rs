@@ -20,8 +20,9 @@ use rustix::io::Errno;
 use crate::profile::NameKind;
 use crate::report::Unprotected;
 
-/// One second after the epoch: no file of anybody has it.
-const MARK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+/// When each placeholder was modified, seconds since 1970 UTC: no file of anybody has this time.
+pub const PLACEHOLDER_S: i64 = 1;
+const MARK: Timespec = Timespec { tv_sec: PLACEHOLDER_S, tv_nsec: 0 };
 /// How often it is tried to hold what others create and remove at the same time.
 const TRIES: u32 = 1_000;
 const PAUSE: Duration = Duration::from_millis(1);

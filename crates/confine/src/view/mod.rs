@@ -188,20 +188,20 @@ mod tests {
     fn what_is_deeper_comes_later_and_masks_win() {
         let entry = |path: &str, kind| ViewEntry::new(path, kind);
         let ordered = in_order(vec![
-            entry("/home/me/work/.git/hooks", EntryKind::ReadOnly),
-            entry("/home/me/work", EntryKind::Writable),
-            entry("/home/me/work/.git", EntryKind::Pinned),
+            entry("/home/me/src/.git/hooks", EntryKind::ReadOnly),
+            entry("/home/me/src", EntryKind::Writable),
+            entry("/home/me/src/.git", EntryKind::Pinned),
             entry("/home/me", EntryKind::HiddenFolder),
-            entry("/home/me/work/.git", EntryKind::ReadOnly),
-            entry("/home/me/work", EntryKind::HiddenFolder),
+            entry("/home/me/src/.git", EntryKind::ReadOnly),
+            entry("/home/me/src", EntryKind::HiddenFolder),
         ]);
         assert_eq!(
             ordered,
             [
                 entry("/home/me", EntryKind::HiddenFolder),
-                entry("/home/me/work", EntryKind::HiddenFolder),
-                entry("/home/me/work/.git", EntryKind::ReadOnly),
-                entry("/home/me/work/.git/hooks", EntryKind::ReadOnly),
+                entry("/home/me/src", EntryKind::HiddenFolder),
+                entry("/home/me/src/.git", EntryKind::ReadOnly),
+                entry("/home/me/src/.git/hooks", EntryKind::ReadOnly),
             ]
         );
     }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::approval::Unattended;
 use crate::body::Body;
 use crate::ids::{CallId, Hash};
+use crate::sandbox::SandboxMode;
 use crate::settings::ToolClass;
 use crate::tables::transitions::RunState;
 
@@ -144,6 +145,9 @@ pub struct Overrides {
     pub deadline_ms: Option<u64>,
     /// Every call that would need approval is allowed.
     pub allow: bool,
+    /// The sandbox of its commands; none = as configured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxMode>,
     /// What happens to its calls that need approval; none = as configured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unattended: Option<Unattended>,

@@ -203,6 +203,9 @@ pub struct AgentParams {
     /// Whether every call that needs approval is approved automatically.
     #[serde(default)]
     pub allow: bool,
+    /// Whether the commands of the run have no sandbox.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_sandbox: bool,
     /// What happens to its calls that need approval: wait or deny; without it as `approvals.unattended` says, else they wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::UnattendedName>"))]

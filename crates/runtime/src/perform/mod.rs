@@ -344,6 +344,7 @@ fn call_request(
         outputs: job.shared.outputs(),
         reach,
         rules: tools::CallRules::of(&settings),
+        sandbox: settings.sandbox.clone(),
         secret_env,
         passed_env,
         processes: processes(job)?,

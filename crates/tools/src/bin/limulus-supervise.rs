@@ -4,8 +4,12 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    if std::env::args_os().nth(1).is_some_and(|word| word == tools::SCHEMA_CHECK) {
+    let word = std::env::args_os().nth(1);
+    if word.as_ref().is_some_and(|word| word == tools::SCHEMA_CHECK) {
         return tools::schema_check_main();
+    }
+    if word.is_some_and(|word| word == tools::CONFINE) {
+        return tools::confine_main(std::env::args_os().skip(2));
     }
     tools::supervise_main(std::env::args_os().skip(2))
 }

@@ -252,6 +252,9 @@ impl<'a> Scan<'a> {
             }
             // What is gone by now was never there.
             let Ok(stat) = statat(folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            if is_placeholder(&stat) {
+                continue;
+            }
             if self.shared.listed.fetch_add(1, Ordering::Relaxed) >= LISTED_ENTRIES {
                 return Err(NotKept::TooManyFiles);
             }
@@ -295,6 +298,12 @@ impl<'a> Scan<'a> {
             EntryKind::File | EntryKind::Link => None,
         }
     }
+}
+
+/// Whether it stands in for a name that a sandbox protects, as long as a command runs in that sandbox.
+fn is_placeholder(stat: &Stat) -> bool {
+    let is_kind = matches!(FileType::from_raw_mode(stat.st_mode), FileType::Socket | FileType::Directory);
+    is_kind && (stat.st_mtime, stat.st_mtime_nsec) == (confine::PLACEHOLDER_S, 0)
 }
 
 /// Whether something else is mounted there.

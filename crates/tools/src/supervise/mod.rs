@@ -12,7 +12,7 @@ pub(crate) mod processes;
 pub(crate) mod trace;
 mod watch;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -20,6 +20,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use confine::{Launcher, Profile};
 use rustix::fd::OwnedFd;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{getpid, set_child_subreaper, setsid};
@@ -27,6 +28,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::cgroup::CallCgroup;
 use crate::folder::{CallFolder, ClaimedFolder, ExitRecord};
+use crate::paths::THIS_PROGRAM;
+use crate::sandbox::CONFINE;
 use crate::supervise::processes::MARK;
 use crate::supervise::trace::Trace;
 use crate::supervisors;
@@ -56,6 +59,9 @@ pub(crate) struct Job {
     /// What its record must contain. Only the runtime that starts the supervisor knows it too.
     #[serde(default)]
     pub(crate) nonce: String,
+    /// The sandbox in which the command runs; none = it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sandbox: Option<Profile>,
 }
 
 /// The body of the hidden subcommand `limulus supervise TOKEN`: runs the job on its standard input and records its end
@@ -147,13 +153,30 @@ fn start(
     } else {
         (Stdio::null(), None)
     };
-    let mut command = Command::new("sh");
-    command.arg("-c").arg(&job.command).current_dir(&job.folder).env(MARK, call.name());
+    let mut command = shell(job, call)?;
     command.stdin(stdin).stdout(writer.try_clone()?).stderr(writer).process_group(0);
     let (child, cgroup) = CallCgroup::around(call, || command.spawn());
     // It holds the ends of the pipes.
     drop(command);
     Ok(Started { child: child?, output, input, cgroup })
+}
+
+/// The shell with the command, in its sandbox if it has one.
+fn shell(job: &Job, call: &CallFolder) -> io::Result<Command> {
+    let Some(profile) = &job.sandbox else {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(&job.command).current_dir(&job.folder).env(MARK, call.name());
+        return Ok(command);
+    };
+    let launcher = Launcher { executable: PathBuf::from(THIS_PROGRAM), words: vec![CONFINE.to_owned()] };
+    let mark = (OsString::from(MARK), call.name().into());
+    let arguments = [OsString::from("-c"), OsString::from(&job.command)];
+    let environment = std::env::vars_os().chain([mark.clone()]);
+    let command = profile.command(&launcher, OsStr::new("sh"), arguments, environment);
+    let mut command = command.map_err(io::Error::other)?;
+    // What is outside of the sandbox is found by its mark too.
+    command.current_dir(&job.folder).env(mark.0, mark.1);
+    Ok(command)
 }
 
 /// Writes one byte to standard output: the folder has changed.

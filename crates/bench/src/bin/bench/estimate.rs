@@ -170,6 +170,7 @@ fn settings(model: &str) -> Settings {
         limits: Limits::default(),
         resume: ResumeMode::Restart,
         approvals: engine::Approvals::default(),
+        sandbox: engine::Sandbox::default(),
         exec: Policy::Deny,
         outside: Policy::Deny,
         history_turns: None,

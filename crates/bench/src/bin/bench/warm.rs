@@ -105,6 +105,7 @@ impl runtime::Resolver for Local {
             },
             resume: ResumeMode::Restart,
             approvals: engine::Approvals::default(),
+            sandbox: engine::Sandbox::default(),
             exec: Policy::Allow,
             outside: Policy::Deny,
             budget: engine::Budget::default(),

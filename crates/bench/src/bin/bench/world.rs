@@ -422,6 +422,7 @@ pub(super) fn settings() -> Settings {
         limits: Limits::default(),
         resume: ResumeMode::Restart,
         approvals: engine::Approvals::default(),
+        sandbox: engine::Sandbox::default(),
         exec: Policy::Allow,
         outside: Policy::Ask,
         budget: engine::Budget::default(),

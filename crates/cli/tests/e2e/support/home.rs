@@ -38,7 +38,8 @@ impl Home {
         let path = folder.path().join("home").display().to_string();
         let home = Self { folder, variables: vec![], owner: Owner::of_this_test() }.with("LIMULUS_HOME", &path);
         // The name of a folder of a test differs each time, and so would that of its session.
-        home.with("LIMULUS_SESSION__DEFAULT", "main")
+        // The tests of the sandbox switch it on.
+        home.with("LIMULUS_SESSION__DEFAULT", "main").with("LIMULUS_SANDBOX__MODE", "off")
     }
 
     /// The same with a variable set.

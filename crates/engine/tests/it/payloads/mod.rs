@@ -89,6 +89,7 @@ fn accepted(message: MessageId) -> MessageAccepted {
         model: Some("acme/two".into()),
         deadline_ms: Some(5),
         allow: true,
+        sandbox: Some(engine::SandboxMode::ReadOnly),
         unattended: Some(engine::Unattended::Deny),
         compact: true,
         stop_before: vec!["edit".into()],

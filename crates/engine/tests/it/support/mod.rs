@@ -281,6 +281,7 @@ pub(crate) fn settings() -> Settings {
         limits: Limits { deadline_ms: Some(600_000), stall_ms: None, tool_timeout_ms: 120_000, ..Limits::default() },
         resume: ResumeMode::Restart,
         approvals: engine::Approvals::default(),
+        sandbox: engine::Sandbox::default(),
         exec: Policy::Allow,
         outside: Policy::Ask,
         compaction: Compaction::default(),

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use engine::tables::routing::OnlyIf;
 use engine::{
     Acknowledgement, Attached, BodyKind, Command, Content, MessageId, Overrides, QueueMode, QueueSettings, Receipt,
-    SenderOptions,
+    SandboxMode, SenderOptions,
 };
 use protocol::Response;
 use protocol::method::{Agent, AgentAnswer, AgentParams, Attachment};
@@ -99,6 +99,7 @@ async fn command(
         model: params.model,
         deadline_ms: params.timeout_ms,
         allow: params.allow,
+        sandbox: params.no_sandbox.then_some(SandboxMode::Off),
         unattended: params.unattended,
         stop_before: params.stop_before,
         plan: params.plan,

@@ -1,0 +1,128 @@
+//! `limulus sandbox`: what of the sandbox for commands holds here, and a command in it.
+
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt as _;
+
+use clap::{Args, Subcommand};
+use config::{FlagValues, Globals, Subject, today};
+use engine::{Overrides, Sandbox, SandboxMode, Settings};
+use serde::Serialize;
+use tools::{LayerState, SandboxLayers, Tier};
+
+use crate::deprecation;
+use crate::error::{CliError, Exit};
+use crate::language::word;
+use crate::show::human::{Page, columns, printable_line};
+use crate::show::{json, print};
+
+/// Show what of the sandbox for commands holds here, and try it.
+#[derive(Debug, Args)]
+pub(crate) struct SandboxArgs {
+    #[command(subcommand)]
+    command: SandboxCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum SandboxCommand {
+    /// Try each layer of the sandbox, and show what holds on this machine
+    Check {
+        /// Print it as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run a command in the sandbox that commands of this folder get
+    Run {
+        /// Of this agent
+        #[arg(long, value_name = "NAME", default_value = "main")]
+        agent: String,
+        /// The program and its arguments
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+        words: Vec<OsString>,
+    },
+}
+
+/// What is printed as JSON.
+#[derive(Debug, Serialize)]
+struct Checked<'a> {
+    /// What the configuration wants.
+    settings: &'a Sandbox,
+    /// What holds: `A` (all layers), `B` (no namespaces), `C` (nothing).
+    tier: Tier,
+    layers: &'a SandboxLayers,
+}
+
+pub(crate) fn run(args: SandboxArgs, globals: &Globals) -> Result<(), CliError> {
+    match args.command {
+        SandboxCommand::Check { json: as_json } => {
+            let settings = settings(globals, "main")?;
+            let support = tools::sandbox_support_here().map_err(|why| CliError::bug(&why))?;
+            let (settings, layers) = (&settings.sandbox, &support.layers);
+            print(&if as_json {
+                json(&Checked { settings, tier: layers.tier, layers })
+            } else {
+                lay_out(settings, layers)
+            })
+        }
+        SandboxCommand::Run { agent, words } => {
+            let settings = settings(globals, &agent)?;
+            if settings.sandbox.mode == SandboxMode::Off {
+                return Err(CliError::Refused {
+                    exit: Exit::Refused,
+                    what: "there is no sandbox: sandbox.mode is off".into(),
+                    hint: "`limulus config set sandbox.mode workspace` switches it on".into(),
+                });
+            }
+            let refused = |what: String| CliError::Refused {
+                exit: Exit::Refused,
+                what,
+                hint: "`limulus sandbox check` shows what holds here".into(),
+            };
+            let own = vec![globals.home.clone()];
+            let (mut command, report) = tools::sandboxed(&settings, own, &words).map_err(refused)?;
+            let ended = command.status();
+            let _ = std::fs::remove_dir_all(report);
+            let ended = ended.map_err(|error| refused(format!("the command could not be started: {error}")))?;
+            // The end of the command is the end of this one, as a shell hands it on.
+            std::process::exit(ended.code().or_else(|| Some(128 + ended.signal()?)).unwrap_or(1));
+        }
+    }
+}
+
+fn settings(globals: &Globals, agent: &str) -> Result<Settings, CliError> {
+    let config = deprecation::load(globals, FlagValues::default())?;
+    let (overrides, preferences) = (Overrides::default(), runtime::ModelPreferences::default());
+    Ok(config.resolve(Subject { agent, overrides: &overrides, preferences, date: &today() })?.settings)
+}
+
+fn lay_out(settings: &Sandbox, layers: &SandboxLayers) -> String {
+    let mut page = Page::default();
+    page.line(match settings.mode {
+        SandboxMode::Workspace => "commands write in the workspace and in a temporary folder of their own",
+        SandboxMode::ReadOnly => "commands write in a temporary folder of their own only",
+        SandboxMode::Off => "commands run without a sandbox: sandbox.mode is off",
+    });
+    page.line(if settings.network { "they reach the network" } else { "they reach no network" });
+    page.line(match layers.tier {
+        Tier::A => "this machine holds all of it",
+        Tier::B => "this machine holds a part of it: files and system calls, but no namespaces",
+        Tier::C => "this machine holds nothing of it: each command is asked about",
+    });
+    let rows = [
+        ("user", &layers.user),
+        ("files", &layers.mounts),
+        ("processes", &layers.processes),
+        ("network", &layers.network),
+        ("ipc", &layers.ipc),
+        ("landlock", &layers.landlock),
+        ("seccomp", &layers.seccomp),
+    ];
+    let rows = rows.map(|(name, state)| {
+        let (holds, why) = match state {
+            LayerState::Enforced => ("holds", String::new()),
+            LayerState::Partial { reason } => ("in part", printable_line(reason).into_owned()),
+            LayerState::Absent { reason } => ("does not hold", printable_line(reason).into_owned()),
+        };
+        [format!("  {name}"), word(holds), why]
+    });
+    page.text() + &columns(&rows)
+}

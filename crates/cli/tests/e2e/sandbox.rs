@@ -1,0 +1,209 @@
+//! Commands in their sandbox: what they need no approval for, what they cannot reach, and how they get out of it.
+
+use std::fs;
+
+use model_server::ModelServer;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::{Home, Process, is_alive, until};
+
+/// A home whose commands have their sandbox; none if this kernel holds nothing of it, which is printed.
+fn confined() -> Option<Home> {
+    let home = Home::new().without("LIMULUS_SANDBOX__MODE");
+    let tier = home.json(&["sandbox", "check"])["tier"].clone();
+    if tier == "C" {
+        eprintln!("not tried: this kernel holds no sandbox");
+        return None;
+    }
+    Some(home)
+}
+
+/// Whether all layers hold, so that what only namespaces hold can be tried.
+fn holds_all(home: &Home) -> bool {
+    home.json(&["sandbox", "check"])["tier"] == "A"
+}
+
+fn serve(home: &Home) -> Process {
+    let service = home.start(&["serve"]);
+    service.until_err("serving");
+    service
+}
+
+/// The open requests, once there is one.
+fn request(home: &Home) -> Value {
+    let mut listed = vec![];
+    until("a request is open", || {
+        listed.clone_from(home.json(&["approvals", "list"]).as_array().expect("an array"));
+        listed.len() == 1
+    });
+    listed.remove(0)
+}
+
+fn id(request: &Value) -> String {
+    request["id"].as_str().expect("an id").to_owned()
+}
+
+/// R67: inside, a command needs no approval; it writes in the workspace and in its temporary folder, and nowhere else.
+#[test]
+fn r67_a_command_in_its_sandbox_needs_no_approval_and_writes_only_inside() {
+    let Some(home) = confined() else { return };
+    let command =
+        "echo in > in.txt; echo tmp > $TMPDIR/kept; echo out > ../outside; echo out > /tmp/limulus-outside-$$";
+    let answer = home.run(&["agent", "-m", &format!("run `{command}`")]).expect_code(0);
+    assert_eq!(home.text("in.txt"), "in\n");
+    assert!(!home.file("../outside").exists(), "{answer:?}");
+    assert!(answer.out.contains("[it ran in a sandbox: "), "it says why: {answer:?}");
+    let answer = home.run(&["agent", "-m", "run `cat $TMPDIR/kept`"]).expect_code(0);
+    assert!(answer.out.contains("tmp"), "what a command leaves there the next one finds: {answer:?}");
+    let left: Vec<_> = fs::read_dir(home.file("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["in.txt"], "nothing of the sandbox stays");
+}
+
+/// R67: keys of the user and the home of Limulus cannot be read, nor can the owner's socket be reached.
+#[test]
+fn r67_a_command_in_its_sandbox_reads_no_keys_and_reaches_no_owner() {
+    let Some(home) = confined() else { return };
+    let user = home.user().to_owned();
+    fs::create_dir_all(user.join(".ssh")).unwrap();
+    fs::write(user.join(".ssh/id_ed25519"), "PRIVATE").unwrap();
+    let home = home.with("HOME", &user.display().to_string());
+    fs::create_dir_all(home.path()).unwrap();
+    fs::write(home.path().join("config.toml"), "[offline]\npace_ms = 0\n").unwrap();
+    let _service = serve(&home);
+    let own = home.path().display().to_string();
+    let command = format!("cat ~/.ssh/id_ed25519; cat {own}/config.toml; ls {own}; echo over");
+    let answer = home.run(&["agent", "-m", &format!("run `{command}`")]).expect_code(0);
+    assert!(answer.out.contains("over"), "{answer:?}");
+    for secret in ["PRIVATE", "pace_ms", "limulus.sock", "journal"] {
+        assert!(!answer.out.contains(secret), "{secret}: {answer:?}");
+    }
+}
+
+/// R67: it sees no process but its own, ends none, and has no network.
+#[test]
+fn r67_a_command_in_its_sandbox_sees_no_process_and_no_network() {
+    let Some(home) = confined().filter(holds_all) else { return };
+    let service = serve(&home);
+    let pid = service.pid();
+    let command = format!("kill -9 {pid}; ls -d /proc/[0-9]* | wc -l; cat /proc/net/dev | tail -n +3 | cut -d: -f1");
+    let answer = home.run(&["agent", "-m", &format!("run `{command}`")]).expect_code(0);
+    assert!(is_alive(pid), "{answer:?}");
+    let lines: Vec<&str> = answer.out.lines().map(str::trim).collect();
+    assert!(lines.contains(&"lo") && !answer.out.contains("eth"), "{answer:?}");
+    let processes = lines.iter().find_map(|line| line.parse::<u32>().ok());
+    assert!(processes.is_some_and(|number| number < 10), "{answer:?}");
+}
+
+/// R67: what other programs of the user trust stays as it is, also what does not exist yet.
+#[test]
+fn r67_a_command_in_its_sandbox_plants_nothing_that_others_run() {
+    let Some(home) = confined().filter(holds_all) else { return };
+    fs::create_dir_all(home.file(".git/hooks")).unwrap();
+    fs::write(home.file(".git/config"), "[core]\n").unwrap();
+    let planted =
+        [".git/hooks/pre-commit", ".git/config", ".envrc", ".vscode/tasks.json", ".limulus/config.toml", ".bashrc"];
+    let writes: Vec<String> =
+        planted.iter().map(|name| format!("mkdir -p $(dirname {name}); echo planted > {name}")).collect();
+    let moves = "mv .git .g2; mkdir -p .git/hooks; echo planted > .git/hooks/post-commit";
+    let answer = home.run(&["agent", "-m", &format!("run `{}; {moves}; echo over`", writes.join("; "))]).expect_code(0);
+    assert!(answer.out.contains("over"), "{answer:?}");
+    assert_eq!(home.text(".git/config"), "[core]\n");
+    for name in planted.iter().filter(|name| **name != ".git/config") {
+        assert!(!home.file(name).exists(), "{name}");
+    }
+    assert!(!home.file(".git/hooks/post-commit").exists());
+}
+
+/// R60, R67: leaving the sandbox is asked about, whatever `--yes`, a rule or a policy allows inside.
+#[test]
+fn r60_r67_leaving_the_sandbox_is_a_question_of_its_own() {
+    let Some(home) = confined() else { return };
+    let server = ModelServer::start().unwrap();
+    let rule = "[[policy]]\ndecision = \"allow\"\ntool = \"exec\"\n";
+    fs::create_dir_all(home.path()).unwrap();
+    fs::write(home.path().join("config.toml"), rule).unwrap();
+    let home = home.served_by(&server).with("LIMULUS_TOOLS__EXEC__POLICY", "allow");
+    let leaves = r#"call:exec {"command": "echo out > ../outside", "outside_sandbox": "the file is there"}"#;
+    let answer = home.run(&["agent", "--yes", "-m", leaves]).expect_code(3);
+    assert!(!home.file("../outside").exists(), "{answer:?}");
+    let service = serve(&home);
+    let waiting = home.start(&["agent", "--yes", "-m", leaves]);
+    let asked = request(&home);
+    let what = asked["what"].as_str().expect("a text");
+    assert_eq!(what, "run the command `echo out > ../outside` outside of its sandbox (the file is there)");
+    home.run(&["approvals", "approve", &id(&asked), "--always", "home"])
+        .expect_code(3)
+        .expect_err("no pattern is offered");
+    home.run(&["approvals", "approve", &id(&asked)]).expect_code(0);
+    waiting.finish().expect_code(0);
+    assert_eq!(fs::read_to_string(home.file("../outside")).unwrap(), "out\n");
+    service.signal(Signal::TERM);
+    service.finish().expect_code(0);
+}
+
+/// R67: the policies of commands hold inside as well, and `--no-sandbox` is for whoever types it.
+#[test]
+fn r67_policies_hold_inside_and_no_sandbox_is_typed() {
+    let Some(home) = confined() else { return };
+    let message = "run `echo ran > ran.txt; echo out > ../outside`";
+    let ask = home.with("LIMULUS_TOOLS__EXEC__POLICY", "ask");
+    ask.run(&["agent", "-m", message]).expect_code(3);
+    assert!(!ask.file("ran.txt").exists());
+    ask.run(&["agent", "--yes", "-m", message]).expect_code(0);
+    assert!(ask.file("ran.txt").exists() && !ask.file("../outside").exists(), "`--yes` stays inside");
+    let home = ask.without("LIMULUS_TOOLS__EXEC__POLICY");
+    home.run(&["agent", "--no-sandbox", "-m", message]).expect_code(3).expect_err("limulus runs show");
+    assert!(!home.file("../outside").exists(), "without a sandbox, a command is asked about");
+    home.run(&["agent", "--no-sandbox", "--yes", "-m", message]).expect_code(0);
+    assert!(home.file("../outside").exists());
+    let home = home.with("LIMULUS_SANDBOX__MODE", "read_only");
+    home.run(&["agent", "-m", "run `echo ran > second.txt`"]).expect_code(0);
+    assert!(!home.file("second.txt").exists());
+}
+
+/// R15, R67: a confined command outlives `kill -9` of its owner, and its end is found once.
+#[test]
+fn r15_r67_a_command_in_its_sandbox_outlives_its_owner() {
+    let Some(home) = confined() else { return };
+    let command = "echo begun >> ledger; until test -e go; do sleep 0.02; done; echo over >> ledger";
+    let owner = home.start(&["agent", "-m", &format!("run `{command}`")]);
+    until("it runs", || home.text("ledger").contains("begun"));
+    owner.signal(Signal::KILL);
+    owner.finish();
+    home.put("go", "");
+    home.run(&["resume"]).expect_code(0);
+    assert_eq!(home.text("ledger"), "begun\nover\n");
+}
+
+/// R09, R67: an abort ends everything inside, also what has left its group and its session.
+#[test]
+fn r09_r67_an_abort_ends_everything_inside() {
+    let Some(home) = confined() else { return };
+    let _service = serve(&home);
+    let hidden = "setsid sh -c 'until test -e stop; do echo x >> beat; sleep 0.02; done' & sleep 600";
+    let run = home.start(&["agent", "-m", &format!("run `{hidden}`")]);
+    until("it runs", || !home.text("beat").is_empty());
+    home.run(&["runs", "abort"]).expect_code(0);
+    run.finish().expect_code(130);
+    let mut before = home.text("beat").len();
+    until("nothing writes any more", || {
+        // waits: a process that lives writes every 20 ms
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        let now = home.text("beat").len();
+        let is_over = now == before;
+        before = now;
+        is_over
+    });
+}
+
+/// R67: `sandbox run` tries it, and ends as its command ends.
+#[test]
+fn r67_a_command_can_be_tried_in_the_sandbox() {
+    let Some(home) = confined() else { return };
+    assert_eq!(home.run(&["sandbox", "run", "--", "sh", "-c", "echo hi; exit 7"]).expect_code(7).out, "hi\n");
+    home.run(&["sandbox", "run", "--", "sh", "-c", "echo x > ../outside"]).expect_code(2);
+    assert!(!home.file("../outside").exists());
+    let off = home.with("LIMULUS_SANDBOX__MODE", "off");
+    off.run(&["sandbox", "run", "true"]).expect_code(3).expect_err("sandbox.mode is off");
+}

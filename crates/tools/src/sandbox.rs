@@ -1,0 +1,222 @@
+//! The sandbox of commands: what this kernel can hold, and what the sandbox of a command is. The crate `confine` carries it out, in
+//! processes of its own.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{self, Command};
+use std::sync::{Arc, OnceLock};
+
+use confine::{
+    ConfineReport, ConfineState, Launcher, NetworkAccess, Profile, ResourceLimits, SandboxSupport, Tier,
+    WorkspaceAccess,
+};
+use engine::{Sandbox, SandboxMode, Settings};
+use rustix::process::geteuid;
+
+use crate::call::Context;
+use crate::error::ToolError;
+use crate::folder::CallFolder;
+use crate::paths::THIS_PROGRAM;
+
+/// The word of the hidden subcommand that is [`confine::confine_main`].
+pub const CONFINE: &str = "confine";
+
+/// The name of the report in the folder of a call.
+const REPORT: &str = "sandbox.json";
+
+/// What this kernel can hold, or why nobody knows.
+type Support = Result<Arc<SandboxSupport>, String>;
+
+/// Found out once a process: a kernel changes only with a restart.
+static SUPPORT: OnceLock<Support> = OnceLock::new();
+
+/// What this kernel can hold of a sandbox, found out by trying, or why that failed. `program` has the subcommand [`CONFINE`]. It may
+/// block for some milliseconds, once.
+///
+/// # Errors
+/// Returns why it could not be tried.
+pub fn sandbox_support(program: &Path) -> Result<Arc<SandboxSupport>, String> {
+    SUPPORT.get_or_init(|| tried(program).map(Arc::new).map_err(|error| error.to_string())).clone()
+}
+
+/// The same for this program, if it is `limulus`.
+///
+/// # Errors
+/// Returns why it could not be tried.
+pub fn sandbox_support_here() -> Result<Arc<SandboxSupport>, String> {
+    sandbox_support(Path::new(THIS_PROGRAM))
+}
+
+fn tried(program: &Path) -> io::Result<SandboxSupport> {
+    let scratch = private_folder(&format!("probe-{}", process::id()))?;
+    let support = confine::probe(&launcher(program), &scratch).map_err(io::Error::other);
+    // It holds nothing that anybody needs.
+    let _ = fs::remove_dir_all(&scratch);
+    support
+}
+
+fn launcher(program: &Path) -> Launcher {
+    Launcher { executable: program.to_owned(), words: vec![CONFINE.to_owned()] }
+}
+
+/// How much of a sandbox holds here; none if nothing does.
+fn tier(program: &Path) -> Option<Tier> {
+    sandbox_support(program).ok().map(|support| support.tier()).filter(|tier| *tier != Tier::C)
+}
+
+/// Whether the commands of a run are to be in a sandbox, and what that means here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SandboxState {
+    /// The run has none.
+    Off,
+    /// It holds.
+    Holds,
+    /// It is wanted, and this kernel cannot hold it.
+    Missing,
+}
+
+impl SandboxState {
+    /// That of a run with these settings. It may block.
+    pub(crate) fn of(settings: &Settings, program: &Path) -> Self {
+        match settings.sandbox.mode {
+            SandboxMode::Off => Self::Off,
+            SandboxMode::Workspace | SandboxMode::ReadOnly => match tier(program) {
+                Some(_) => Self::Holds,
+                None => Self::Missing,
+            },
+        }
+    }
+}
+
+/// The sandbox of the command of a call. `root` is the workspace, without links. It may block.
+pub(crate) fn profile(context: &Context, root: &Path, call: &CallFolder) -> Result<Profile, ToolError> {
+    let none = |reason: String| ToolError::NotStarted { reason };
+    let tier = tier(&context.supervisor)
+        .ok_or_else(|| none("its sandbox cannot be set up here; `limulus sandbox check` says why".to_owned()))?;
+    let temporary = temporary(&context.calls, root)
+        .map_err(|error| none(format!("the temporary folder of its sandbox could not be created: {error}")))?;
+    let own = context.protected.paths().map(Path::to_owned).collect();
+    Ok(of_settings(&context.sandbox, (root, temporary), own, tier, call.path().join(REPORT)))
+}
+
+/// A command in the sandbox of these settings. The report of the sandbox is in a folder of its own, which the caller removes.
+///
+/// # Errors
+/// Returns why there is none here.
+pub fn sandboxed(settings: &Settings, own: Vec<PathBuf>, words: &[OsString]) -> Result<(Command, PathBuf), String> {
+    let program = Path::new(THIS_PROGRAM);
+    let support = sandbox_support(program)?;
+    let root = fs::canonicalize(&settings.workspace).map_err(|error| format!("{}: {error}", settings.workspace))?;
+    let failed = |error: io::Error| format!("its temporary folder could not be created: {error}");
+    let temporary = temporary(&root, &root).map_err(failed)?;
+    let report = private_folder(&format!("run-{}", process::id())).map_err(failed)?;
+    let profile = of_settings(&settings.sandbox, (&root, temporary), own, support.tier(), report.join(REPORT));
+    let (first, rest) = words.split_first().ok_or("no command is given")?;
+    let command = profile.command(&launcher(program), first, rest.to_vec(), std::env::vars_os());
+    Ok((command.map_err(|error| error.to_string())?, report))
+}
+
+fn of_settings(
+    sandbox: &Sandbox,
+    (root, temporary): (&Path, PathBuf),
+    own: Vec<PathBuf>,
+    tier: Tier,
+    report: PathBuf,
+) -> Profile {
+    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    let account = account_home();
+    let homes = home.as_deref().or(account.as_deref());
+    let known = homes.map(|home| confine::default_hidden(home, account.as_deref().unwrap_or(home)));
+    let written = |paths: &[String]| -> Vec<PathBuf> {
+        paths.iter().filter_map(|path| expanded(path, home.as_deref())).collect()
+    };
+    let hidden = known.unwrap_or_default().into_iter().chain(own).chain(written(&sandbox.hidden)).collect();
+    Profile {
+        workspace: root.to_owned(),
+        folder: root.to_owned(),
+        access: if sandbox.mode == SandboxMode::ReadOnly {
+            WorkspaceAccess::ReadOnly
+        } else {
+            WorkspaceAccess::Workspace
+        },
+        temporary,
+        writable: written(&sandbox.writable),
+        hidden,
+        read_only: confine::default_read_only(),
+        network: if sandbox.network { NetworkAccess::Host } else { NetworkAccess::None },
+        limits: ResourceLimits::default(),
+        tier,
+        report,
+    }
+}
+
+/// What the model receives of a command that failed in its sandbox, or that did not run because of it; none if it had none. It
+/// may block.
+pub(crate) fn note(call: &CallFolder, failed: bool) -> Option<String> {
+    let path = call.path().join(REPORT);
+    if !path.exists() {
+        return None;
+    }
+    match ConfineReport::read(&path).map(|report| report.state) {
+        Ok(ConfineState::Confined) if failed => Some(INSIDE.to_owned()),
+        Ok(ConfineState::Confined) => None,
+        Ok(ConfineState::Failed(error)) => {
+            Some(format!("[the command did not run, since its sandbox could not be set up: {error}]\n"))
+        }
+        Err(_) => Some("[the command was ended before its sandbox was set up]\n".to_owned()),
+    }
+}
+
+/// Said of each command that fails inside.
+const INSIDE: &str = "[it ran in a sandbox: it can write in the workspace and in $TMPDIR only, cannot read keys, and has no network unless the \
+                      configuration gives it one. If that is why it failed, run it once more with `outside_sandbox`: the user is asked]\n";
+
+/// The folder of the account, in which most programs look for keys if `HOME` is another one.
+fn account_home() -> Option<PathBuf> {
+    let user = geteuid().as_raw().to_string();
+    let accounts = fs::read_to_string("/etc/passwd").ok()?;
+    let mut lines = accounts.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let own = lines.find(|fields| fields.get(2) == Some(&user.as_str()))?;
+    own.get(5).map(PathBuf::from).filter(|home| home.is_absolute())
+}
+
+/// A path of the configuration.
+fn expanded(path: &str, home: Option<&Path>) -> Option<PathBuf> {
+    match path.strip_prefix("~/") {
+        Some(rest) => Some(home?.join(rest)),
+        None => Some(PathBuf::from(path)),
+    }
+}
+
+/// The temporary folder of all commands in a workspace: what one leaves there the next one finds. `of` tells homes apart.
+fn temporary(of: &Path, workspace: &Path) -> io::Result<PathBuf> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let mut hash = blake3::Hasher::new();
+    hash.update(of.as_os_str().as_bytes()).update(b"\0").update(workspace.as_os_str().as_bytes());
+    private_folder(&hash.finalize().to_hex()[..16])
+}
+
+/// A folder below that of this user in the temporary folder of the machine, which nobody else can read or replace.
+fn private_folder(name: &str) -> io::Result<PathBuf> {
+    let base = std::env::temp_dir().join(format!("limulus-{}", geteuid().as_raw()));
+    private(&base)?;
+    let folder = base.join(name);
+    private(&folder)?;
+    fs::canonicalize(folder)
+}
+
+fn private(folder: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    let found = fs::symlink_metadata(folder)?;
+    if !found.is_dir() || found.uid() != geteuid().as_raw() || found.mode() & 0o077 != 0 {
+        let text = format!("{} belongs to somebody else, or others can read it: remove it", folder.display());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+    }
+    Ok(())
+}
