@@ -22,9 +22,9 @@ pub(crate) struct Evidence {
     /// The folders that the call is to create for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) folders: Vec<PathBuf>,
-    /// The command runs in its sandbox, or not at all.
+    /// The command runs outside of the sandbox that its run has: somebody approved that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) sandboxed: bool,
+    pub(crate) unconfined: bool,
 }
 
 /// The state of a file before and after a change.

@@ -154,7 +154,7 @@ async fn run(
     let mut update = if state(&folder)? == CallState::Absent {
         begin(context, id, Recorder::begin).await?;
         let evidence = Evidence::parse(request.evidence.as_deref());
-        let started = start(context, &folder, arguments, evidence.sandboxed).await;
+        let started = start(context, &folder, arguments, sandbox::is_confined(context, &evidence)).await;
         OutputUpdate::of(&folder, started.inspect_err(|_| changes::forget(&context.calls, id))?)
     } else {
         begin(context, id, |recorder, id, _| recorder.attach(id)).await?;
@@ -345,11 +345,11 @@ async fn settled(
     record: ExitRecord,
 ) -> Result<ToolResult, ToolError> {
     let ran = ran(&record);
-    let (reader, secrets) = (folder.clone(), context.secrets.clone());
+    let (reader, secrets, mode) = (folder.clone(), context.secrets.clone(), context.sandbox.mode);
     let limit = call::limit_line(true, arguments.own_limit_ms(), context.tool_timeout_ms);
     let limit = if record.ended_by == Some(EndedBy::Limit) { limit } else { String::new() };
     let reading = tokio::task::spawn_blocking(move || {
-        let note = sandbox::note(&reader, record.status != Some(0)).unwrap_or_default();
+        let note = sandbox::note(&reader, record.status != Some(0), mode).unwrap_or_default();
         preview::ended(&reader, &record, &secrets, &(limit + &note))
     });
     let result = reading.await.map_err(|_| ToolError::Defect { tool: "exec" })?;

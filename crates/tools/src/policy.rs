@@ -98,7 +98,7 @@ impl Verdict {
             }
         }
         self.evidence.outside.extend(other.evidence.outside);
-        self.evidence.sandboxed |= other.evidence.sandboxed;
+        self.evidence.unconfined |= other.evidence.unconfined;
         self.grant = self.grant.or(other.grant);
         self
     }
@@ -303,6 +303,42 @@ struct Line<'a> {
     outside: Option<&'a str>,
 }
 
+impl Line<'_> {
+    /// What the user is asked. That a command leaves its sandbox is always said.
+    fn question(&self, state: SandboxState, known: CommandLine) -> String {
+        let line = quoted(self.text);
+        if let Some(command) = self.to {
+            let command = quoted(command);
+            return match (state, self.outside) {
+                (SandboxState::Off, _) | (_, None) => {
+                    format!("write `{line}` to the command `{command}`, which runs in the background")
+                }
+                (_, Some(_)) => {
+                    format!(
+                        "write `{line}` to the command `{command}`, which runs in the background outside of a sandbox"
+                    )
+                }
+            };
+        }
+        let question = match (state, self.outside) {
+            (SandboxState::Off, _) | (SandboxState::Holds, None) => format!("run the command `{line}`"),
+            (SandboxState::Partial, None) => {
+                format!("run the command `{line}` in a sandbox that does not hold all of it here")
+            }
+            (SandboxState::Missing, _) => {
+                format!("run the command `{line}` without a sandbox, which this machine cannot hold")
+            }
+            (SandboxState::Holds | SandboxState::Partial, Some(why)) => {
+                format!("run the command `{line}` outside of its sandbox ({})", quoted(why))
+            }
+        };
+        match known {
+            CommandLine::Unreadable => format!("{question}, of which no rule can say what it runs"),
+            _ => question,
+        }
+    }
+}
+
 /// What is decided about a command that no rule is about.
 pub(crate) fn of_commands(settings: &Settings, state: SandboxState, is_new: bool) -> Policy {
     let inside = is_new && state == SandboxState::Holds && settings.sandbox.allows;
@@ -312,7 +348,11 @@ pub(crate) fn of_commands(settings: &Settings, state: SandboxState, is_new: bool
 /// A command that is to be in a sandbox, and will not be, is asked about at least: `--yes` and rules answer for what a command
 /// does inside.
 pub(crate) fn outside_of_sandbox(decision: Policy, state: SandboxState, wants_out: bool) -> Policy {
-    let leaves = state == SandboxState::Missing || state == SandboxState::Holds && wants_out;
+    let leaves = match state {
+        SandboxState::Off => false,
+        SandboxState::Missing => true,
+        SandboxState::Holds | SandboxState::Partial => wants_out,
+    };
     if leaves && decision == Policy::Allow { Policy::Ask } else { decision }
 }
 
@@ -322,38 +362,18 @@ fn by_command(settings: &Settings, program: &Path, tool: &str, asked: &Line<'_>)
     let of_text = if to.is_none() { Some(line) } else { None };
     let default = of_commands(settings, state, to.is_none());
     let (RuleDecision { decision, rule }, known) = by_commands(&settings.policy, tool, of_text, default);
-    let decision = if to.is_none() { outside_of_sandbox(decision, state, outside.is_some()) } else { decision };
+    let decision = outside_of_sandbox(decision, state, outside.is_some());
     let reason = match (decision, rule) {
         (Policy::Allow, _) => None,
-        (Policy::Ask, _) => Some(match to {
-            None if known == CommandLine::Unreadable => {
-                format!("run the command `{}`, of which no rule can say what it runs", quoted(line))
-            }
-            None => {
-                let command = quoted(line);
-                match (state, outside) {
-                    (SandboxState::Missing, _) => {
-                        format!("run the command `{command}` without a sandbox, which this machine cannot hold")
-                    }
-                    (SandboxState::Holds, Some(why)) => {
-                        format!("run the command `{command}` outside of its sandbox ({})", quoted(why))
-                    }
-                    (SandboxState::Holds, None) | (SandboxState::Off, _) => format!("run the command `{command}`"),
-                }
-            }
-            Some(command) => {
-                let (text, command) = (quoted(line), quoted(command));
-                format!("write `{text}` to the command `{command}`, which runs in the background")
-            }
-        }),
+        (Policy::Ask, _) => Some(asked.question(state, known)),
         (Policy::Deny, Some(_)) => Some(format!("may not run `{}`: {}", quoted(line), denied_by(rule))),
         (Policy::Deny, None) => Some(
             "commands are denied by the configuration (policy in [tools.exec]); use the tools for files instead"
                 .to_owned(),
         ),
     };
-    let sandboxed = to.is_none() && outside.is_none() && state == SandboxState::Holds;
-    let evidence = Evidence { sandboxed, ..Evidence::default() };
+    let unconfined = state == SandboxState::Missing || state != SandboxState::Off && outside.is_some();
+    let evidence = Evidence { unconfined: unconfined && to.is_none(), ..Evidence::default() };
     Verdict { decision, evidence, reason, grant: rule.and_then(|rule| rule.grant) }
 }
 

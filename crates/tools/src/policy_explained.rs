@@ -1,6 +1,6 @@
 //! What would be decided about a call, and by which rule, without running or recording anything.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use engine::policy::{Argv, PolicyRule, RuleDecision, RuleSubject, decide};
 use engine::{CallId, Derived, Policy, Settings, ToolClass};
@@ -63,12 +63,10 @@ pub fn explain(settings: &Settings, tool: &str, arguments: &[u8]) -> Result<Vec<
                 let default = of_commands(settings, state, is_new);
                 let on = |command: Option<&Argv>| {
                     let decided = decide(rules, tool, RuleSubject::Command(command), default);
-                    let decision = if is_new {
-                        outside_of_sandbox(decided.decision, state, outside.is_some())
-                    } else {
-                        decided.decision
-                    };
-                    RuleDecision { decision, ..decided }
+                    let decision = outside_of_sandbox(decided.decision, state, outside.is_some());
+                    // Where it leaves the sandbox, no rule decides.
+                    let rule = decided.rule.filter(|_| decision == decided.decision);
+                    RuleDecision { decision, rule }
                 };
                 match commands.filter(|commands| !commands.is_empty()) {
                     Some(commands) => explained.extend(
@@ -253,11 +251,13 @@ const WITH_SUBCOMMANDS: &[&str] = &[
 
 /// What is decided where no rule matches.
 pub fn defaults(settings: &Settings) -> Vec<ExplainedAct> {
+    let state = SandboxState::of(settings, Path::new(THIS_PROGRAM));
+    let commands = outside_of_sandbox(of_commands(settings, state, true), state, false);
     let rows = [
         ("read or change files inside the workspace", Policy::Allow, INSIDE),
         ("read or change files outside the workspace", settings.outside, OUTSIDE),
         ("change files that other programs run or load", settings.executed_files, EXECUTED),
-        ("run commands", settings.exec, EXEC),
+        ("run commands", commands, EXEC),
         ("fetch from the web", settings.web_fetch, FETCH),
     ];
     rows.map(|(act, decision, setting)| of(act.to_owned(), RuleDecision { decision, rule: None }, setting)).to_vec()

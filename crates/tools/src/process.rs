@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use engine::{CallOutcome, EffectId, Found, Timestamp, ToolClass, ToolResult, ToolSpec};
+use engine::{CallOutcome, EffectId, Found, SandboxMode, Timestamp, ToolClass, ToolResult, ToolSpec};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -19,7 +19,7 @@ use crate::folder::{CallFolder, CallState};
 use crate::limits::{INPUT_MS, LISTED_BYTES, POLL_TICK_MS, POLL_WAIT_MS, PROCESS_END_MS};
 use crate::tool::{Act, CallSite, OnOutput, ParsedCall, Tool, ToolCall, ToolFuture, done};
 use crate::tool_set::{self, spec};
-use crate::{preview, tool_result, window};
+use crate::{preview, sandbox, tool_result, window};
 
 /// A background command of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,7 +136,11 @@ impl ToolCall for ProcessArguments {
     fn acts(&self, site: &CallSite<'_>) -> Result<Vec<Act>, ToolError> {
         let Self::Write { id, text, .. } = self else { return Ok(vec![]) };
         let process = named(site.context, id)?;
-        Ok(vec![Act::Run { line: text.clone(), to: Some(process.command()), outside: None }])
+        // What is given to a command can do what that command can.
+        let call = folder(site.context, process);
+        let is_free = site.context.sandbox.mode != SandboxMode::Off && !sandbox::has(&call);
+        let outside = is_free.then(|| "it runs outside of it".to_owned());
+        Ok(vec![Act::Run { line: text.clone(), to: Some(process.command()), outside }])
     }
 
     fn run<'a>(

@@ -7,7 +7,8 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use confine::{
     ConfineReport, ConfineState, Launcher, NetworkAccess, Profile, ResourceLimits, SandboxSupport, Tier,
@@ -17,7 +18,9 @@ use engine::{Sandbox, SandboxMode, Settings};
 use rustix::process::geteuid;
 
 use crate::call::Context;
+use crate::command_env;
 use crate::error::ToolError;
+use crate::evidence::Evidence;
 use crate::folder::CallFolder;
 use crate::paths::THIS_PROGRAM;
 
@@ -30,16 +33,29 @@ const REPORT: &str = "sandbox.json";
 /// What this kernel can hold, or why nobody knows.
 type Support = Result<Arc<SandboxSupport>, String>;
 
-/// Found out once a process: a kernel changes only with a restart.
-static SUPPORT: OnceLock<Support> = OnceLock::new();
+/// What was found out last, and when. All of a sandbox holds until the machine starts anew; what is missing may have been missing for
+/// a moment only.
+static SUPPORT: Mutex<Option<(Instant, Support)>> = Mutex::new(None);
+
+/// Seconds after which it is tried again whether more holds.
+const AGAIN: Duration = Duration::from_secs(10);
 
 /// What this kernel can hold of a sandbox, found out by trying, or why that failed. `program` has the subcommand [`CONFINE`]. It may
-/// block for some milliseconds, once.
+/// block for some milliseconds.
 ///
 /// # Errors
 /// Returns why it could not be tried.
 pub fn sandbox_support(program: &Path) -> Result<Arc<SandboxSupport>, String> {
-    SUPPORT.get_or_init(|| tried(program).map(Arc::new).map_err(|error| error.to_string())).clone()
+    let mut known = SUPPORT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((at, support)) = &*known {
+        let holds_all = support.as_ref().is_ok_and(|support| support.tier() == Tier::A);
+        if holds_all || at.elapsed() < AGAIN {
+            return support.clone();
+        }
+    }
+    let support = tried(program).map(Arc::new).map_err(|error| error.to_string());
+    *known = Some((Instant::now(), support.clone()));
+    support
 }
 
 /// The same for this program, if it is `limulus`.
@@ -51,7 +67,10 @@ pub fn sandbox_support_here() -> Result<Arc<SandboxSupport>, String> {
 }
 
 fn tried(program: &Path) -> io::Result<SandboxSupport> {
+    // One of this name may be left from a process that was killed.
     let scratch = private_folder(&format!("probe-{}", process::id()))?;
+    fs::remove_dir_all(&scratch)?;
+    private(&scratch)?;
     let support = confine::probe(&launcher(program), &scratch).map_err(io::Error::other);
     // It holds nothing that anybody needs.
     let _ = fs::remove_dir_all(&scratch);
@@ -72,8 +91,11 @@ fn tier(program: &Path) -> Option<Tier> {
 pub(crate) enum SandboxState {
     /// The run has none.
     Off,
-    /// It holds.
+    /// All of it holds.
     Holds,
+    /// A part of it holds, or the workspace has what programs of the user trust anywhere in it: commands run inside, and are asked
+    /// about.
+    Partial,
     /// It is wanted, and this kernel cannot hold it.
     Missing,
 }
@@ -81,14 +103,32 @@ pub(crate) enum SandboxState {
 impl SandboxState {
     /// That of a run with these settings. It may block.
     pub(crate) fn of(settings: &Settings, program: &Path) -> Self {
-        match settings.sandbox.mode {
-            SandboxMode::Off => Self::Off,
-            SandboxMode::Workspace | SandboxMode::ReadOnly => match tier(program) {
-                Some(_) => Self::Holds,
-                None => Self::Missing,
-            },
+        if settings.sandbox.mode == SandboxMode::Off {
+            return Self::Off;
+        }
+        match tier(program) {
+            Some(Tier::A) if !has_home(Path::new(&settings.workspace)) => Self::Holds,
+            Some(_) => Self::Partial,
+            None => Self::Missing,
         }
     }
+}
+
+/// Whether a workspace is the folder of the user or has it inside. Start files and keys are everywhere in it.
+fn has_home(workspace: &Path) -> bool {
+    let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let homes = [std::env::var_os("HOME").map(PathBuf::from), account_home()];
+    homes.into_iter().flatten().any(|home| real(&home).starts_with(real(workspace)))
+}
+
+/// Whether the command of a call runs in its sandbox. What is not known of it is no permission to leave.
+pub(crate) fn is_confined(context: &Context, evidence: &Evidence) -> bool {
+    context.sandbox.mode != SandboxMode::Off && !evidence.unconfined
+}
+
+/// Whether a command has a sandbox.
+pub(crate) fn has(call: &CallFolder) -> bool {
+    call.path().join(REPORT).exists()
 }
 
 /// The sandbox of the command of a call. `root` is the workspace, without links. It may block.
@@ -99,7 +139,7 @@ pub(crate) fn profile(context: &Context, root: &Path, call: &CallFolder) -> Resu
     let temporary = temporary(&context.calls, root)
         .map_err(|error| none(format!("the temporary folder of its sandbox could not be created: {error}")))?;
     let own = context.protected.paths().map(Path::to_owned).collect();
-    Ok(of_settings(&context.sandbox, (root, temporary), own, tier, call.path().join(REPORT)))
+    of_settings(&context.sandbox, (root, temporary), own, tier, call.path().join(REPORT)).map_err(none)
 }
 
 /// A command in the sandbox of these settings. The report of the sandbox is in a folder of its own, which the caller removes.
@@ -113,9 +153,9 @@ pub fn sandboxed(settings: &Settings, own: Vec<PathBuf>, words: &[OsString]) -> 
     let failed = |error: io::Error| format!("its temporary folder could not be created: {error}");
     let temporary = temporary(&root, &root).map_err(failed)?;
     let report = private_folder(&format!("run-{}", process::id())).map_err(failed)?;
-    let profile = of_settings(&settings.sandbox, (&root, temporary), own, support.tier(), report.join(REPORT));
+    let profile = of_settings(&settings.sandbox, (&root, temporary), own, support.tier(), report.join(REPORT))?;
     let (first, rest) = words.split_first().ok_or("no command is given")?;
-    let command = profile.command(&launcher(program), first, rest.to_vec(), std::env::vars_os());
+    let command = profile.command(&launcher(program), first, rest.to_vec(), command_env::variables(&[], &[]));
     Ok((command.map_err(|error| error.to_string())?, report))
 }
 
@@ -125,16 +165,14 @@ fn of_settings(
     own: Vec<PathBuf>,
     tier: Tier,
     report: PathBuf,
-) -> Profile {
-    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+) -> Result<Profile, String> {
     let account = account_home();
-    let homes = home.as_deref().or(account.as_deref());
-    let known = homes.map(|home| confine::default_hidden(home, account.as_deref().unwrap_or(home)));
-    let written = |paths: &[String]| -> Vec<PathBuf> {
-        paths.iter().filter_map(|path| expanded(path, home.as_deref())).collect()
-    };
-    let hidden = known.unwrap_or_default().into_iter().chain(own).chain(written(&sandbox.hidden)).collect();
-    Profile {
+    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    let home = home.or_else(|| account.clone()).ok_or("nobody knows where keys of the user are: set HOME")?;
+    let known = confine::default_hidden(&home, account.as_deref().unwrap_or(&home));
+    let written = |paths: &[String]| -> Vec<PathBuf> { paths.iter().map(|path| expanded(path, &home)).collect() };
+    let hidden = known.into_iter().chain(own).chain(written(&sandbox.hidden)).collect();
+    Ok(Profile {
         workspace: root.to_owned(),
         folder: root.to_owned(),
         access: if sandbox.mode == SandboxMode::ReadOnly {
@@ -150,29 +188,40 @@ fn of_settings(
         limits: ResourceLimits::default(),
         tier,
         report,
-    }
+    })
 }
 
-/// What the model receives of a command that failed in its sandbox, or that did not run because of it; none if it had none. It
-/// may block.
-pub(crate) fn note(call: &CallFolder, failed: bool) -> Option<String> {
-    let path = call.path().join(REPORT);
-    if !path.exists() {
+/// What the model receives of a command that failed in its sandbox, that did not run because of it, or of what was not held; none
+/// if it had none. It may block.
+pub(crate) fn note(call: &CallFolder, failed: bool, access: SandboxMode) -> Option<String> {
+    if !has(call) {
         return None;
     }
-    match ConfineReport::read(&path).map(|report| report.state) {
-        Ok(ConfineState::Confined) if failed => Some(INSIDE.to_owned()),
-        Ok(ConfineState::Confined) => None,
-        Ok(ConfineState::Failed(error)) => {
-            Some(format!("[the command did not run, since its sandbox could not be set up: {error}]\n"))
+    let report = ConfineReport::read(&call.path().join(REPORT)).ok();
+    let Some(ConfineReport { state, unprotected, .. }) = report else {
+        return Some("[the command was ended before its sandbox was set up]\n".to_owned());
+    };
+    let inside = match state {
+        ConfineState::Failed(error) => {
+            return Some(format!("[the command did not run, since its sandbox could not be set up: {error}]\n"));
         }
-        Err(_) => Some("[the command was ended before its sandbox was set up]\n".to_owned()),
-    }
+        ConfineState::Confined if !failed => "",
+        ConfineState::Confined if access == SandboxMode::ReadOnly => READ_ONLY,
+        ConfineState::Confined => INSIDE,
+    };
+    let open = unprotected.first().map(|open| {
+        let (path, more) = (open.path.display(), unprotected.len() - 1);
+        format!("[its sandbox did not hold {path} ({}), and {more} more]\n", open.reason)
+    });
+    Some(inside.to_owned() + &open.unwrap_or_default())
 }
 
 /// Said of each command that fails inside.
 const INSIDE: &str = "[it ran in a sandbox: it can write in the workspace and in $TMPDIR only, cannot read keys, and has no network unless the \
                       configuration gives it one. If that is why it failed, run it once more with `outside_sandbox`: the user is asked]\n";
+/// The same where the workspace cannot be written either.
+const READ_ONLY: &str = "[it ran in a sandbox: it can write in $TMPDIR only, cannot read keys, and has no network unless the configuration \
+                         gives it one. If that is why it failed, run it once more with `outside_sandbox`: the user is asked]\n";
 
 /// The folder of the account, in which most programs look for keys if `HOME` is another one.
 fn account_home() -> Option<PathBuf> {
@@ -184,11 +233,8 @@ fn account_home() -> Option<PathBuf> {
 }
 
 /// A path of the configuration.
-fn expanded(path: &str, home: Option<&Path>) -> Option<PathBuf> {
-    match path.strip_prefix("~/") {
-        Some(rest) => Some(home?.join(rest)),
-        None => Some(PathBuf::from(path)),
-    }
+fn expanded(path: &str, home: &Path) -> PathBuf {
+    path.strip_prefix("~/").map_or_else(|| PathBuf::from(path), |rest| home.join(rest))
 }
 
 /// The temporary folder of all commands in a workspace: what one leaves there the next one finds. `of` tells homes apart.

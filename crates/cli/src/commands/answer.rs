@@ -44,6 +44,12 @@ pub(crate) fn run(args: &AnswerArgs, globals: &Globals) -> Result<(), CliError> 
     let Some(id) = &args.id else { return list(args, globals) };
     let asked = ask::<QuestionsShow>(globals, QuestionParams { id: id.clone() })?;
     let line = args.answer.join(" ");
+    if !args.answer.is_empty() && line.trim().is_empty() {
+        return Err(CliError::Usage {
+            what: "the answer is empty".into(),
+            hint: "leave it out to see the question".into(),
+        });
+    }
     if args.skip || !line.trim().is_empty() {
         let params = params(&asked, args, &line)?;
         return wait_for(send(globals, &args.writer, asked, params));

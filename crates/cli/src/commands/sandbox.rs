@@ -55,7 +55,11 @@ pub(crate) fn run(args: SandboxArgs, globals: &Globals) -> Result<(), CliError> 
     match args.command {
         SandboxCommand::Check { json: as_json } => {
             let settings = settings(globals, "main")?;
-            let support = tools::sandbox_support_here().map_err(|why| CliError::bug(&why))?;
+            let support = tools::sandbox_support_here().map_err(|what| CliError::Refused {
+                exit: Exit::Refused,
+                what,
+                hint: "commands are asked about until that is repaired".into(),
+            })?;
             let (settings, layers) = (&settings.sandbox, &support.layers);
             print(&if as_json {
                 json(&Checked { settings, tier: layers.tier, layers })
@@ -101,15 +105,19 @@ fn lay_out(settings: &Sandbox, layers: &SandboxLayers) -> String {
         SandboxMode::ReadOnly => "commands write in a temporary folder of their own only",
         SandboxMode::Off => "commands run without a sandbox: sandbox.mode is off",
     });
-    page.line(if settings.network { "they reach the network" } else { "they reach no network" });
+    match (settings.mode, settings.network) {
+        (SandboxMode::Off, _) => {}
+        (_, true) => page.line("they reach the network"),
+        (_, false) => page.line("they reach no network"),
+    }
     page.line(match layers.tier {
         Tier::A => "this machine holds all of it",
-        Tier::B => "this machine holds a part of it: files and system calls, but no namespaces",
+        Tier::B => "this machine holds a part of it, without namespaces: each command is asked about",
         Tier::C => "this machine holds nothing of it: each command is asked about",
     });
     let rows = [
         ("user", &layers.user),
-        ("files", &layers.mounts),
+        ("mounts", &layers.mounts),
         ("processes", &layers.processes),
         ("network", &layers.network),
         ("ipc", &layers.ipc),

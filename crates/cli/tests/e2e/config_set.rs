@@ -54,7 +54,7 @@ fn r24_a_key_is_set_shown_and_taken_out_and_the_rest_of_the_file_stays() {
     assert_eq!(text(&home), file);
     assert_eq!(home.json(&["config", "unset", "runs.deadline_s"])["changed"], false);
     let table = home.run(&["config", "get", "tools.exec"]).expect_code(0).out;
-    assert_eq!(table, "tools.exec.env = []\ntools.exec.policy = \"ask\"\n");
+    assert_eq!(table, "tools.exec.env = []\ntools.exec.policy = \"sandbox\"\n");
     home.run(&["config", "get", "agents.main.model"]).expect_code(4).expect_err("config set 'agents.main.model' VALUE");
     let overridden = home.with("LIMULUS_RUNS__RESUME", "restart").run(&["config", "set", "runs.resume", "continue"]);
     assert!(overridden.expect_code(0).out.contains("but LIMULUS_RUNS__RESUME is set and overrides the file"));

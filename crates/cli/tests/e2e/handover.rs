@@ -37,6 +37,8 @@ impl Manager {
         let socket = UnixDatagram::bind(&path).expect("a socket");
         socket.set_nonblocking(true).expect("its flags can be set");
         let mut variables = vec![("NOTIFY_SOCKET".to_owned(), path.display().to_string())];
+        // The commands say their process ids.
+        variables.push(("LIMULUS_SANDBOX__MODE".to_owned(), "off".to_owned()));
         for variable in setting("Environment=") {
             let (name, value) = variable.split_once('=').expect("a variable");
             variables.push((name.to_owned(), value.to_owned()));

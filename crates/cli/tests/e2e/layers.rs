@@ -78,7 +78,7 @@ pub(crate) fn r24_what_an_agent_writes_into_the_file_of_its_project_gives_it_not
     home.run(&["agent", "-m", "run `echo x > made`"]).expect_code(3);
     assert!(!home.file("made").exists());
     let policy = home.json(&["config", "get", "tools.exec.policy"]);
-    assert_eq!((&policy["value"], &policy["layer"]), (&"ask".into(), &"defaults".into()));
+    assert_eq!((&policy["value"], &policy["layer"]), (&"sandbox".into(), &"defaults".into()));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The profile with its paths resolved and checked, as this user sees them before anything is restricted.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::paths::resolved;
@@ -82,12 +83,14 @@ impl<'a> Plan<'a> {
         Ok(entries)
     }
 
-    /// The folders between the workspace and a writable folder around it: if one could be renamed, another workspace could be
-    /// put in its place.
+    /// The folders between a writable folder and a workspace, a further writable folder or something hidden in it: if one could
+    /// be renamed, another one could be put in its place, and what is hidden would have another name.
     fn pinned(&self, writable: &[PathBuf]) -> Vec<ViewEntry> {
         let around = |path: &Path| writable.iter().any(|root| path.starts_with(root) && path != root);
-        let between = self.workspace.ancestors().skip(1).filter(|path| around(path));
-        between.map(|path| ViewEntry::new(path, EntryKind::Pinned)).collect()
+        let held = [&self.workspace].into_iter().chain(&self.more).chain(&self.hidden);
+        let between: BTreeSet<&Path> =
+            held.flat_map(|path| path.ancestors().skip(1)).filter(|path| around(path)).collect();
+        between.into_iter().map(|path| ViewEntry::new(path, EntryKind::Pinned)).collect()
     }
 
     fn name_servers(&self) -> Result<Option<ViewEntry>, SetupError> {

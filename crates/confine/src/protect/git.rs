@@ -1,6 +1,7 @@
 //! Git repositories in the workspace: each has files that make git execute programs, also outside the sandbox.
 
 use std::fs;
+use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
 
 use crate::profile::{NameKind, ProtectedName};
@@ -9,6 +10,8 @@ use crate::tables::GIT_NAMES;
 
 /// How deep below the workspace repositories are looked for.
 const DEPTH: usize = 4;
+/// Bytes of a file that names a git folder.
+const PATH_BYTES: u64 = 8_192;
 /// How many folders are looked at: about ten milliseconds of a cold disk.
 const FOLDERS: usize = 2_000;
 /// Folders in which programs put what they have downloaded or built, thousands of them.
@@ -68,6 +71,10 @@ impl Search<'_> {
         if git.join("HEAD").exists() && relative != Path::new(".git") {
             self.folders.push(relative.to_owned());
         }
+        // Those of worktrees, which may be anywhere.
+        let worktrees = self.folders_in(&git.join("worktrees"));
+        let relative = worktrees.iter().filter_map(|folder| folder.strip_prefix(self.workspace).ok());
+        self.folders.extend(relative.map(Path::to_owned));
         self.modules(&git.join("modules"));
     }
 
@@ -85,7 +92,7 @@ impl Search<'_> {
     /// A worktree or submodule, whose git folder is elsewhere. Outside of the workspace it is read-only anyway.
     fn pointer(&mut self, folder: &Path, git: &Path) {
         self.pointers.extend(git.strip_prefix(self.workspace).map(Path::to_owned));
-        let text = fs::read_to_string(git).unwrap_or_default();
+        let text = beginning(git).unwrap_or_default();
         let Some(target) = text.strip_prefix("gitdir: ").map(|path| folder.join(path.trim_end())) else { return };
         let Ok(target) = target.canonicalize() else { return };
         if let Ok(relative) = target.strip_prefix(self.workspace)
@@ -105,4 +112,11 @@ impl Search<'_> {
         let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
         folders.map(|entry| entry.path()).collect()
     }
+}
+
+/// What a file begins with: a path has no more.
+fn beginning(file: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    fs::File::open(file)?.take(PATH_BYTES).read_to_string(&mut text)?;
+    Ok(text)
 }

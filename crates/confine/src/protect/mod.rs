@@ -112,7 +112,13 @@ impl Protection {
         if !self.locks.contains_key(parent) {
             self.locks.insert(parent.to_owned(), FolderLock::shared(folder)?);
         }
-        Placeholder::hold_socket(self.locks[parent].clone(), folder, part, path)
+        match Placeholder::hold_socket(self.locks[parent].clone(), folder, part, path) {
+            // Some file systems have no sockets.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                Placeholder::hold(folder, part, path, NameKind::Folder)
+            }
+            held => held,
+        }
     }
 
     fn existing(&mut self, folder: &OwnedFd, part: &Path, path: &Path) -> io::Result<Option<OwnedFd>> {

@@ -23,15 +23,8 @@ fn exit_codes_are_handed_on() {
 
 #[test]
 fn signals_that_end_a_command_are_handed_on() {
-    let signals = [
-        Signal::SIGTERM,
-        Signal::SIGKILL,
-        Signal::SIGSEGV,
-        Signal::SIGPIPE,
-        Signal::SIGINT,
-        Signal::SIGUSR1,
-        Signal::SIGABRT,
-    ];
+    let signals =
+        [Signal::SIGTERM, Signal::SIGKILL, Signal::SIGSEGV, Signal::SIGPIPE, Signal::SIGUSR1, Signal::SIGABRT];
     each(&BOTH, |world| {
         for signal in signals {
             let output = world.run(&format!("kill -{} $$", signal as i32));

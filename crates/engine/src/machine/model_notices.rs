@@ -162,9 +162,7 @@ pub(super) fn denied(by: &str, reason: Option<&str>) -> String {
 
 /// Who denies a call of a run that nobody attends.
 pub(super) fn nobody() -> String {
-    format!(
-        "{NOBODY_TO_ASK}; --yes or a rule allows it (files that others run: tools.executed_files.policy; leaving the sandbox: --no-sandbox)"
-    )
+    format!("{NOBODY_TO_ASK}; --yes or a rule allows it (not files that others run, nor leaving the sandbox)")
 }
 
 /// What the model receives of a call whose question nobody has answered.

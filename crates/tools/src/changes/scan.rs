@@ -302,8 +302,8 @@ impl<'a> Scan<'a> {
 
 /// Whether it stands in for a name that a sandbox protects, as long as a command runs in that sandbox.
 fn is_placeholder(stat: &Stat) -> bool {
-    let is_kind = matches!(FileType::from_raw_mode(stat.st_mode), FileType::Socket | FileType::Directory);
-    is_kind && (stat.st_mtime, stat.st_mtime_nsec) == (confine::PLACEHOLDER_S, 0)
+    FileType::from_raw_mode(stat.st_mode) == FileType::Socket
+        && (stat.st_mtime, stat.st_mtime_nsec) == (confine::PLACEHOLDER_S, 0)
 }
 
 /// Whether something else is mounted there.

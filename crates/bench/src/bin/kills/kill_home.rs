@@ -140,6 +140,8 @@ impl KillHome {
             .env("HOME", self.path())
             .env("LIMULUS_HOME", self.home())
             .env("LIMULUS_QUEUE__MODE", "followup")
+            // Commands leave their marks outside of their workspace.
+            .env("LIMULUS_SANDBOX__MODE", "off")
             .current_dir(self.path())
             .stdin(Stdio::null());
         command.stderr(Stdio::null()).envs(self.mutant.iter().map(|mutant| ("LIMULUS_MUTANT", mutant)));

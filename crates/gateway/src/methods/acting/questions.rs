@@ -65,7 +65,8 @@ fn given(params: QuestionAnswerParams) -> Result<Given, Error> {
     if reason.as_ref().is_some_and(|reason| reason.len() > REASON_BYTES) {
         return Err(Error::invalid(format!("the reason has more than {REASON_BYTES} bytes"), "shorten it"));
     }
-    if text.as_ref().is_some_and(|text| text.len() as u64 > MESSAGE_BYTES) {
+    let given = text.clone().or_else(|| value.as_ref().map(ToString::to_string)).unwrap_or_default();
+    if given.len() as u64 > MESSAGE_BYTES {
         return Err(Error::invalid(format!("the answer has more than {MESSAGE_BYTES} bytes"), "shorten it"));
     }
     Ok(match (text, value) {
