@@ -162,7 +162,7 @@ pub(super) fn denied(by: &str, reason: Option<&str>) -> String {
 
 /// Who denies a call of a run that nobody attends.
 pub(super) fn nobody() -> String {
-    format!("{NOBODY_TO_ASK}; --yes or a rule allows it (not files that others run, nor leaving the sandbox)")
+    format!("{NOBODY_TO_ASK}; --yes or a rule allows it (not tools.executed_files.policy or leaving a sandbox)")
 }
 
 /// What the model receives of a call whose question nobody has answered.
