@@ -37,6 +37,7 @@ mod tables;
 mod view;
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 pub use launch::Launcher;
@@ -46,6 +47,13 @@ pub use protect::PLACEHOLDER_S;
 pub use report::{ConfineReport, ConfineState, LayerState, SandboxLayers, Unprotected};
 pub use setup::{COMMAND_NOT_EXECUTABLE, COMMAND_NOT_FOUND, Error, SETUP_FAILED, SetupError, SetupStep};
 pub use tables::{default_hidden, default_read_only};
+
+/// Removes the placeholders in a workspace that nobody needs any more: those of a sandbox that was killed. `names` are those that
+/// it protected. `workspace` has no symbolic links.
+pub fn remove_placeholders(workspace: &Path, names: &[ProtectedName]) -> Result<(), SetupError> {
+    // Whoever holds them last removes them.
+    protect::Protection::of(workspace, names).map(|held| drop(held.end()))
+}
 
 /// The body of the hidden subcommand that [`Launcher`] names. `arguments` are those after its words: the program to execute
 /// and its arguments. It must run before the process starts a thread.

@@ -348,7 +348,11 @@ async fn settled(
     let (reader, secrets, mode) = (folder.clone(), context.secrets.clone(), context.sandbox.mode);
     let limit = call::limit_line(true, arguments.own_limit_ms(), context.tool_timeout_ms);
     let limit = if record.ended_by == Some(EndedBy::Limit) { limit } else { String::new() };
+    let workspace = context.workspace.clone();
     let reading = tokio::task::spawn_blocking(move || {
+        if record.signal.is_some() {
+            sandbox::tidy(&reader, &workspace);
+        }
         let note = sandbox::note(&reader, record.status != Some(0), mode).unwrap_or_default();
         preview::ended(&reader, &record, &secrets, &(limit + &note))
     });
@@ -366,8 +370,11 @@ pub(crate) async fn end_left(folder: &CallFolder) {
 /// The result of a command whose supervisor was killed: what it left has ended, so its output is complete.
 async fn interrupted(context: &Context, (folder, id): (&CallFolder, EffectId)) -> Result<ToolResult, ToolError> {
     end_left(folder).await;
-    let (reader, secrets) = (folder.clone(), context.secrets.clone());
-    let reading = tokio::task::spawn_blocking(move || preview::interrupted(&reader, &secrets));
+    let (reader, secrets, workspace) = (folder.clone(), context.secrets.clone(), context.workspace.clone());
+    let reading = tokio::task::spawn_blocking(move || {
+        sandbox::tidy(&reader, &workspace);
+        preview::interrupted(&reader, &secrets)
+    });
     let result = reading.await.map_err(|_| ToolError::Defect { tool: "exec" })?;
     Ok(with_changes(context.recorder(), id, (Ran::default(), Over::Yes), result).await)
 }

@@ -191,6 +191,16 @@ fn of_settings(
     })
 }
 
+/// Removes what the sandbox of a command leaves in the workspace if it is killed. May block.
+pub(crate) fn tidy(call: &CallFolder, workspace: &Path) {
+    if has(call)
+        && let Ok(root) = fs::canonicalize(workspace)
+    {
+        // What cannot be removed now is removed with the next command.
+        let _ = confine::remove_placeholders(&root, &confine::default_read_only());
+    }
+}
+
 /// What the model receives of a command that failed in its sandbox, that did not run because of it, or of what was not held; none
 /// if it had none. It may block.
 pub(crate) fn note(call: &CallFolder, failed: bool, access: SandboxMode) -> Option<String> {

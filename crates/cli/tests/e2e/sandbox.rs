@@ -3,7 +3,7 @@
 use std::fs;
 
 use model_server::ModelServer;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::support::{Home, Process, is_alive, until};
@@ -174,6 +174,35 @@ fn r15_r67_a_command_in_its_sandbox_outlives_its_owner() {
     home.put("go", "");
     home.run(&["resume"]).expect_code(0);
     assert_eq!(home.text("ledger"), "begun\nover\n");
+}
+
+/// R15, R67: a sandbox that is killed leaves nothing in the workspace.
+#[test]
+fn r15_r67_a_sandbox_that_is_killed_leaves_nothing_in_the_workspace() {
+    let Some(home) = confined().filter(holds_all) else { return };
+    let run = home.start(&["agent", "-m", "run `echo begun >> ledger; sleep 600`"]);
+    until("it runs", || home.text("ledger").contains("begun"));
+    let entries = || fs::read_dir(home.file("")).unwrap().count();
+    assert!(entries() > 1, "placeholders are there while it runs");
+    let supervisor = children(run.pid()).into_iter().find(|pid| is_supervisor(*pid)).expect("a supervisor");
+    kill_process(Pid::from_raw(i32::try_from(supervisor).unwrap()).unwrap(), Signal::KILL).unwrap();
+    run.finish();
+    assert_eq!(entries(), 1, "only what the command wrote");
+}
+
+/// The children of a process.
+fn children(pid: u32) -> Vec<u32> {
+    let all =
+        fs::read_dir("/proc").expect("/proc").flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let is_child = |child: &u32| {
+        let status = fs::read_to_string(format!("/proc/{child}/status")).unwrap_or_default();
+        status.lines().any(|line| line.strip_prefix("PPid:").is_some_and(|parent| parent.trim() == pid.to_string()))
+    };
+    all.filter(is_child).collect()
+}
+
+fn is_supervisor(pid: u32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "call-supervisor")
 }
 
 /// R09, R67: an abort ends everything inside, also what has left its group and its session.

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use engine::SessionId;
+use engine::{ApprovalRow, SessionId};
+use journal::Read;
 use protocol::method::{
     ApprovalParams, ApprovalShown, ApprovalsGrants, ApprovalsList, ApprovalsListParams, ApprovalsListed, ApprovalsShow,
     GrantsListed, NoParams,
@@ -20,20 +21,27 @@ impl Reads for ApprovalsList {
         let mut rows = if params.closed { approvals::closed(read)? } else { approvals::open(read, session.as_ref())? };
         rows.retain(|row| AskKind::of(row) == AskKind::Approval);
         rows.retain(|row| session.as_ref().is_none_or(|session| session.session == row.session));
-        if let Some(after) = &params.after {
-            let at: usize = pages::cursor(after)?;
-            rows.truncate(at);
-        }
-        let before = rows.len().saturating_sub(params.limit.unwrap_or(usize::MAX));
-        let next = (before > 0).then(|| before.to_string());
-        let keys: BTreeMap<SessionId, String> =
-            read.sessions()?.into_iter().map(|row| (row.session, row.key)).collect();
-        let shown = rows[before..].iter().map(|row| {
-            let key = keys.get(&row.session).map_or("", String::as_str);
-            approvals::shown(read, row, key)
-        });
-        Ok(ApprovalsListed { approvals: shown.collect(), next })
+        let (approvals, next) =
+            page(read, rows, (params.after.as_deref(), params.limit), |row, key| approvals::shown(read, row, key))?;
+        Ok(ApprovalsListed { approvals, next })
     }
+}
+
+/// The last of these rows before a cursor, each with the key of its session, and the cursor of the page before.
+pub(super) fn page<T>(
+    read: &dyn Read,
+    mut rows: Vec<ApprovalRow>,
+    (after, limit): (Option<&str>, Option<usize>),
+    shown: impl Fn(&ApprovalRow, &str) -> T,
+) -> Result<(Vec<T>, Option<String>), Error> {
+    if let Some(after) = after {
+        rows.truncate(pages::cursor(after)?);
+    }
+    let before = rows.len().saturating_sub(limit.unwrap_or(usize::MAX));
+    let next = (before > 0).then(|| before.to_string());
+    let keys: BTreeMap<SessionId, String> = read.sessions()?.into_iter().map(|row| (row.session, row.key)).collect();
+    let key_of = |row: &ApprovalRow| keys.get(&row.session).map_or("", String::as_str);
+    Ok((rows[before..].iter().map(|row| shown(row, key_of(row))).collect(), next))
 }
 
 impl Reads for ApprovalsShow {

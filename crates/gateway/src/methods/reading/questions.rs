@@ -1,15 +1,13 @@
 //! `questions.list`, `questions.show`: the questions of models to the user.
 
-use std::collections::BTreeMap;
-
-use engine::SessionId;
 use protocol::method::{
     QuestionParams, QuestionShown, QuestionsList, QuestionsListParams, QuestionsListed, QuestionsShow,
 };
 use views::approvals::{self, AskKind};
 use views::{Source, lookup, questions};
 
-use super::{Reads, pages};
+use super::Reads;
+use super::approvals::page;
 use crate::error::Error;
 
 impl Reads for QuestionsList {
@@ -18,18 +16,9 @@ impl Reads for QuestionsList {
         let session = params.session.as_deref().map(|key| lookup::session(read, Some(key))).transpose()?;
         let mut rows = approvals::open(read, session.as_ref())?;
         rows.retain(|row| AskKind::of(row) == AskKind::Answer);
-        if let Some(after) = &params.after {
-            rows.truncate(pages::cursor(after)?);
-        }
-        let before = rows.len().saturating_sub(params.limit.unwrap_or(usize::MAX));
-        let next = (before > 0).then(|| before.to_string());
-        let keys: BTreeMap<SessionId, String> =
-            read.sessions()?.into_iter().map(|row| (row.session, row.key)).collect();
-        let shown = rows[before..].iter().map(|row| {
-            let key = keys.get(&row.session).map_or("", String::as_str);
-            questions::shown(read, row, key)
-        });
-        Ok(QuestionsListed { questions: shown.collect(), next })
+        let (questions, next) =
+            page(read, rows, (params.after.as_deref(), params.limit), |row, key| questions::shown(read, row, key))?;
+        Ok(QuestionsListed { questions, next })
     }
 }
 
