@@ -221,7 +221,7 @@ mod tests {
         };
         let place = "providers.acme.profiles.0";
         for (from, to, expected) in [
-            ("\"oauth\"", "\"login\"", format!("11: `{place}.kind` cannot be \"login\" (it takes one of key, oauth)")),
+            ("\"oauth\"", "\"login\"", format!("11:1: `{place}.kind` cannot be \"login\" (it takes one of key, oauth)")),
             (
                 "kind = \"oauth\"\n",
                 "",
@@ -260,12 +260,12 @@ mod tests {
             (
                 "https://h/token",
                 "http://h/token",
-                format!("12: `{place}.token_url` cannot be \"http://h/token\" (it takes an address that begins with https://, or with http:// on this machine)"),
+                format!("12:1: `{place}.token_url` cannot be \"http://h/token\" (it takes an address that begins with https://, or with http:// on this machine)"),
             ),
             (
                 "file:~/token",
                 "rt-secret",
-                format!("14: `{place}.refresh` cannot be what it holds (it takes file:PATH, of a file that holds the refresh token and nothing else; new ones are written there)"),
+                format!("14:1: `{place}.refresh` cannot be what it holds (it takes file:PATH, of a file that holds the refresh token and nothing else; new ones are written there)"),
             ),
         ] {
             assert_eq!(wrong(from, to), expected);

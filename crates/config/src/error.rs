@@ -18,12 +18,18 @@ pub enum ValueOrigin {
         path: PathBuf,
         /// Counted from 1.
         line: usize,
+        /// In characters, counted from 1.
+        column: usize,
     },
     /// A file of the project of the workspace.
     Project {
         path: PathBuf,
         /// Counted from 1.
         line: usize,
+        /// In characters, counted from 1.
+        column: usize,
+        /// Whether the user trusts the file, so that it may allow as well.
+        trusted: bool,
     },
     /// An environment variable.
     Variable { name: String },
@@ -59,7 +65,9 @@ impl ValueOrigin {
     pub fn at(&self) -> Option<String> {
         match self {
             Self::Defaults => None,
-            Self::File { path, line } | Self::Project { path, line } => Some(format!("{}:{line}", path.display())),
+            Self::File { path, line, .. } | Self::Project { path, line, .. } => {
+                Some(format!("{}:{line}", path.display()))
+            }
             Self::Variable { name } => Some(name.clone()),
             Self::Flag { name } => Some((*name).to_owned()),
         }
@@ -70,7 +78,9 @@ impl fmt::Display for ValueOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Defaults => f.write_str("the defaults"),
-            Self::File { path, line } | Self::Project { path, line } => write!(f, "{}:{line}", path.display()),
+            Self::File { path, line, column } | Self::Project { path, line, column, .. } => {
+                write!(f, "{}:{line}:{column}", path.display())
+            }
             Self::Variable { name } => write!(f, "the variable {name}"),
             Self::Flag { name } => write!(f, "the flag {name}"),
         }
@@ -102,6 +112,13 @@ pub enum ConfigError {
     /// A key that the file of a project may not set.
     #[error("{origin}: a project may not set `{key}`")]
     NotForProject { origin: ValueOrigin, key: String },
+    /// The file that says which projects are trusted cannot be used.
+    #[error("{} cannot be used: {detail}", path.display())]
+    Trust {
+        path: PathBuf,
+        /// The reason.
+        detail: String,
+    },
     /// The file is not TOML.
     #[error("{origin} is not valid TOML: {detail}")]
     Syntax {
@@ -234,6 +251,9 @@ pub enum KeyPlace {
     Command,
 }
 
+/// What the user can do about the file with the trusted projects.
+const BROKEN_TRUST: &str = "make it writable; if it is broken, remove it: projects are asked about again then";
+
 impl ConfigError {
     /// What the user can do.
     pub fn hint(&self) -> String {
@@ -246,6 +266,7 @@ impl ConfigError {
                 "make it a regular file of the project that you can read, or remove it; it limits what runs may do here"
                     .to_owned()
             }
+            Self::Trust { .. } => BROKEN_TRUST.to_owned(),
             Self::NotForProject { key, .. } => {
                 format!(
                     "take it out: the file of a project can only limit runs (docs/configuration.md); \

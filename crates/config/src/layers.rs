@@ -61,16 +61,18 @@ struct Source<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FileOf {
     User,
-    Project,
+    Project { trusted: bool },
 }
 
 impl Source<'_> {
     fn origin(&self, offset: usize) -> ValueOrigin {
-        let line = self.text.as_bytes().iter().take(offset).filter(|byte| **byte == b'\n').count() + 1;
+        let before = &self.text[..self.text.floor_char_boundary(offset)];
+        let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
         let path = self.path.to_owned();
         match self.of {
-            FileOf::User => ValueOrigin::File { path, line },
-            FileOf::Project => ValueOrigin::Project { path, line },
+            FileOf::User => ValueOrigin::File { path, line, column },
+            FileOf::Project { trusted } => ValueOrigin::Project { path, line, column, trusted },
         }
     }
 }
@@ -114,9 +116,9 @@ impl Layers {
     }
 
     /// The values of a file of a project alone.
-    pub(super) fn of_project(text: &str, file: &Path) -> Self {
+    pub(super) fn of_project(text: &str, file: &Path, trusted: bool) -> Self {
         let mut layers = Self::default();
-        layers.put_text(text, file, FileOf::Project);
+        layers.put_text(text, file, FileOf::Project { trusted });
         layers
     }
 

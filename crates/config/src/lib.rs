@@ -44,6 +44,7 @@ mod settings;
 mod stricter;
 #[cfg(test)]
 mod tests;
+mod trust;
 mod warnings;
 mod zone;
 
@@ -76,6 +77,7 @@ pub use resolve::{Resolved, Subject};
 pub use resolver::{ConfigResolver, today};
 pub use review::{Remark, Review};
 pub use schema::schema;
+pub use trust::{FileTrust, ProjectTrust, TrustedAllowance};
 pub use warnings::fresh;
 pub use zone::{local_now, local_zone};
 

@@ -81,7 +81,7 @@ impl Config {
     }
 
     /// The workspace of a run.
-    pub(super) fn workspace_of(&self, subject: Subject<'_>) -> Result<PathBuf, ConfigError> {
+    pub fn workspace_of(&self, subject: Subject<'_>) -> Result<PathBuf, ConfigError> {
         self.workspace(self.agent(subject.agent)?, subject)
     }
 

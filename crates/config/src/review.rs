@@ -237,10 +237,10 @@ mod tests {
                     [providers.acme]\napi = \"smoke\"\n[tools]\ntimeout_s = 0\n[providers.beta]\napi = \"gemini\"\n";
         let review = review(file, &[("LIMULUS_QUEUE__CAP", "many"), ("LIMULUS_QEUE__CAP", "1")], 0o600);
         let errors = [
-            "HOME/config.toml:2: `runs.resume` cannot be \"never\"",
-            "HOME/config.toml:3: unknown key `runs.deadline`",
-            "HOME/config.toml:8: `providers.acme.api` cannot be \"smoke\"",
-            "HOME/config.toml:10: `tools.timeout_s` cannot be 0",
+            "HOME/config.toml:2:1: `runs.resume` cannot be \"never\"",
+            "HOME/config.toml:3:1: unknown key `runs.deadline`",
+            "HOME/config.toml:8:1: `providers.acme.api` cannot be \"smoke\"",
+            "HOME/config.toml:10:1: `tools.timeout_s` cannot be 0",
             "unknown variable LIMULUS_QEUE__CAP",
             "the variable LIMULUS_QUEUE__CAP: `queue.cap` cannot be \"many\"",
             "`providers.beta.base_url` is missing",

@@ -24,8 +24,8 @@ impl Config {
             Some(PolicyRule {
                 grant: None,
                 decision,
-                origin: origin.map(ToString::to_string).unwrap_or_default(),
-                restricts: matches!(origin, Some(ValueOrigin::Project { .. })),
+                origin: origin.and_then(ValueOrigin::at).unwrap_or_default(),
+                restricts: matches!(origin, Some(ValueOrigin::Project { trusted: false, .. })),
                 tools: entry.tool.iter().flat_map(|name| tools::tools_of(name).unwrap_or_default()).collect(),
                 commands: entry.command.clone(),
                 paths: entry.path.clone(),

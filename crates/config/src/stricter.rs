@@ -91,6 +91,14 @@ impl Rule {
     }
 }
 
+/// Whether a value allows more than another of the same key.
+pub(super) fn is_laxer(rule: Rule, value: &Value, than: &Value) -> bool {
+    match rule {
+        Rule::Fewer => both(than, value).len() < names(value).len(),
+        _ => rule.stricter(value, than).is_some(),
+    }
+}
+
 /// A limit as a number.
 fn amount(value: &Value) -> f64 {
     match value {

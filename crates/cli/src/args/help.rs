@@ -69,6 +69,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("approvals revoke", &["limulus approvals revoke 3f2a"]),
     ("policy list", &["limulus policy list"]),
     ("policy explain", &["limulus policy explain exec \"git push\"", "limulus policy explain write src/main.rs"]),
+    ("policy trust", &["limulus policy trust", "limulus policy trust ~/src/proj"]),
+    ("policy untrust", &["limulus policy untrust"]),
     ("receipt", &["limulus receipt deploy-42"]),
     ("events", &["limulus events --follow", "limulus events review"]),
     ("usage", &["limulus usage", "limulus usage --by day"]),

@@ -27,7 +27,7 @@ use super::paused::PausedRun;
 use super::result::OutputFile;
 use super::sent::Sent;
 use super::task::TaskArgs;
-use super::{interrupted, resume, summary};
+use super::{interrupted, policy, resume, summary};
 use crate::args::{AnswerArgs, WriterArgs};
 use crate::deprecation;
 use crate::error::{CliError, Exit};
@@ -105,7 +105,10 @@ pub(crate) async fn run(mut args: AgentArgs, globals: &Globals) -> Result<(), Cl
         preferences: runtime::ModelPreferences::default(),
         date: &today(),
     };
+    let may_ask = can_approve() && !args.writer.json;
+    let untrusted = policy::trust::ask(&config, &config.workspace_of(subject)?, may_ask)?;
     let Resolved { settings, mut notes } = config.resolve(subject)?;
+    notes.extend(untrusted);
     let image_note = settings.candidates.first().filter(|candidate| !candidate.images).map(blind_note);
     // A relative workspace is relative to this folder, also if `resume` runs in another one.
     let (place, first) = conversation.lines(&settings, globals);

@@ -1,7 +1,11 @@
-//! `limulus policy`: the rules on what calls may do, and what they decide about a call.
+//! `limulus policy`: the rules on what calls may do, what they decide about a call, and which projects are trusted.
+
+pub(super) mod trust;
+
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use config::{FlagValues, Globals, Subject, today};
+use config::{FlagValues, Globals, ProjectTrust, Subject, today};
 use engine::policy::{PolicyRule, strictness};
 use engine::{Overrides, Policy, Settings};
 use serde::Serialize;
@@ -44,16 +48,34 @@ enum PolicyCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Let the files of a project (.limulus/config.toml) allow more than your own configuration, until they change
+    Trust {
+        /// The folder of the project [default: this folder]
+        path: Option<PathBuf>,
+        /// Print it as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Let the files of a project restrict your own configuration only
+    Untrust {
+        /// The folder of the project [default: this folder]
+        path: Option<PathBuf>,
+        /// Print it as JSON
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 pub(crate) fn run(args: PolicyArgs, globals: &Globals) -> Result<(), CliError> {
     match args.command {
         PolicyCommand::List { agent, json: as_json } => {
             let settings = settings(globals, &agent)?;
+            let config = deprecation::load(globals, FlagValues::default())?;
+            let project = config.project_trust(Path::new(&settings.workspace))?;
             print(&if as_json {
-                json(&Listed { rules: &settings.policy, defaults: tools::defaults(&settings) })
+                json(&Listed { rules: &settings.policy, defaults: tools::defaults(&settings), project })
             } else {
-                lay_out(&settings)
+                lay_out(&settings) + &trust::lay_out_open(&project)
             })
         }
         PolicyCommand::Explain { tool, arguments, agent, json: as_json } => {
@@ -61,6 +83,8 @@ pub(crate) fn run(args: PolicyArgs, globals: &Globals) -> Result<(), CliError> {
             let explained = explain(&settings, &tool, &arguments)?;
             print(&if as_json { json(&explained) } else { lay_out_explained(&explained) })
         }
+        PolicyCommand::Trust { path, json } => trust::run(path, true, json, globals),
+        PolicyCommand::Untrust { path, json } => trust::run(path, false, json, globals),
     }
 }
 
@@ -77,6 +101,8 @@ struct Listed<'a> {
     rules: &'a [PolicyRule],
     /// What decides where no rule matches.
     defaults: Vec<ExplainedAct>,
+    /// The files of the project, with what each allows.
+    project: Vec<ProjectTrust>,
 }
 
 fn lay_out(settings: &Settings) -> String {

@@ -78,7 +78,7 @@ fn r24_what_a_key_does_not_take_is_refused_and_nothing_is_written() {
     put(&home, "[runs\n");
     let refused = home.run(&["config", "set", "runs.deadline_s", "5"]).expect_code(78);
     assert!(
-        refused.err.contains("config.toml:1 is not valid TOML") && refused.err.contains("limulus config edit"),
+        refused.err.contains("config.toml:1:6 is not valid TOML") && refused.err.contains("limulus config edit"),
         "{refused:?}"
     );
     put(&home, "runs = 5\n");

@@ -61,7 +61,10 @@ pub(crate) fn r18_what_is_wrong_around_a_home_is_a_warning_and_only_damaged_data
     assert_eq!(named(&report, "second"), [], "the one that runs is no other");
     assert_eq!(named(&report, "mode"), [("warning", "it is yours, and others can enter it (mode 755)")]);
     let error = named(&report, "error");
-    assert!(error.len() == 1 && error[0].0 == "error" && error[0].1.contains("config.toml:2: unknown key"), "{report}");
+    assert!(
+        error.len() == 1 && error[0].0 == "error" && error[0].1.contains("config.toml:2:1: unknown key"),
+        "{report}"
+    );
     assert_eq!(named(&report, "completions"), [("note", "no completions of bash are in the usual places")]);
     assert!(named(&report, "characters")[0].1.starts_with("LANG is POSIX"), "{report}");
     let quiet = home.run(&["doctor", "--quiet"]).expect_code(0).out;

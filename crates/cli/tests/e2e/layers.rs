@@ -48,13 +48,13 @@ pub(crate) fn r24_what_a_project_may_not_set_starts_no_run_in_it() {
     let home = Home::new();
     let file = of_project(&home);
     for (text, expected) in [
-        ("\n[agents.main]\nmodel = \"evil/m\"\n", "config.toml:3: a project may not set `agents.main.model`"),
+        ("\n[agents.main]\nmodel = \"evil/m\"\n", "config.toml:3:1: a project may not set `agents.main.model`"),
         (
             "[providers.acme]\nbase_url = \"http://evil\"\n",
-            "config.toml:2: a project may not set `providers.acme.base_url`",
+            "config.toml:2:1: a project may not set `providers.acme.base_url`",
         ),
-        ("tools.exec.policy = \"alow\"\n", "config.toml:1: `tools.exec.policy` cannot be \"alow\""),
-        ("[tools\n", "config.toml:1 is not valid TOML"),
+        ("tools.exec.policy = \"alow\"\n", "config.toml:1:12: `tools.exec.policy` cannot be \"alow\""),
+        ("[tools\n", "config.toml:1:7 is not valid TOML"),
     ] {
         put(&file, text);
         home.run(&["agent", "-m", "hi"]).expect_code(78).expect_err(expected);

@@ -4,7 +4,7 @@ use std::fs;
 
 use model_server::ModelServer;
 
-use crate::support::Home;
+use crate::support::{Home, Terminal};
 
 const RULES: &str = r#"
 [[policy]]
@@ -97,8 +97,57 @@ pub(crate) fn r24_a_project_can_only_make_rules_stricter() {
     let listed = home.run(&["policy", "list"]).expect_code(0).out;
     assert!(listed.contains(".limulus/config.toml:2") && listed.contains("command rm *"), "{listed}");
     home.put(".limulus/config.toml", "[[policy]]\ndecision = \"allow\"\ncommand = \"touch *\"\n");
-    home.run(&["exec: touch out"]).expect_code(78).expect_err("policy");
+    home.run(&["exec: touch out"]).expect_code(3).expect_err("does not count until you trust it");
     assert!(!home.file("out").exists());
+    home.put(".limulus/config.toml", "[agents.main]\nmodel = \"evil/m\"\n");
+    home.run(&["policy", "trust"]).expect_code(78).expect_err("a project may not set `agents.main.model`");
+}
+
+const TRUSTED: &str = "[[policy]]\ndecision = \"allow\"\ncommand = \"touch *\"\n";
+
+/// R24: what a project allows counts while its user trusts the content of its file.
+#[test]
+pub(crate) fn r24_a_project_allows_while_its_file_is_trusted() {
+    let (_server, home) = ruled();
+    home.run(&["policy", "trust"]).expect_code(2).expect_err("has no .limulus/config.toml");
+    home.put(".limulus/config.toml", TRUSTED);
+    let open = home.json(&["policy", "list"])["project"][0].clone();
+    assert_eq!((&open["trust"], &open["allows"][0]["line"]), (&"new".into(), &2.into()), "{open}");
+    let answer = home.run(&["policy", "trust"]).expect_code(0).out;
+    assert!(answer.contains("trusted") && answer.contains("command = \"touch *\""), "{answer}");
+    home.run(&["exec: touch one"]).expect_code(0);
+    assert!(home.file("one").exists(), "it counts");
+    assert_eq!(home.json(&["policy", "trust"])["files"][0]["trust"], "trusted", "and once more");
+    // Whoever writes into the project takes its trust away.
+    home.put(".limulus/config.toml", TRUSTED.replace("touch", "*"));
+    home.run(&["exec: touch two"]).expect_code(3).expect_err("does not count until you trust it");
+    home.put(".limulus/config.toml", TRUSTED);
+    home.run(&["exec: touch two"]).expect_code(0);
+    home.run(&["policy", "untrust"]).expect_code(0);
+    let refused = home.run(&["exec: touch three"]).expect_code(3);
+    assert!(!refused.err.contains("does not count"), "that was answered: {refused:?}");
+    assert!(!home.file("three").exists() && home.file("two").exists());
+}
+
+/// R24: a terminal is asked once, before anything runs.
+#[test]
+pub(crate) fn r24_a_terminal_asks_once_whether_a_project_is_trusted() {
+    if !Terminal::is_there() {
+        return;
+    }
+    for (key, trust) in [("y", "trusted"), ("n", "refused")] {
+        let (_server, home) = ruled();
+        home.put(".limulus/config.toml", TRUSTED);
+        let terminal = Terminal::run(&home, &["agent", "-m", "hi"]);
+        let screen = terminal.until("Trust it?");
+        assert!(screen.contains("command = \"touch *\""), "{screen}");
+        terminal.type_keys(&[key, "Enter"]);
+        terminal.until("exit=0");
+        assert_eq!(home.json(&["policy", "list"])["project"][0]["trust"], trust);
+        let again = Terminal::run(&home, &["agent", "-m", "hi"]);
+        let screen = again.until("exit=0");
+        assert!(!screen.contains("Trust it?"), "{screen}");
+    }
 }
 
 /// R24: what would be decided, and by which rule, is shown before anything runs.

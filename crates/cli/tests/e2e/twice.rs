@@ -225,6 +225,8 @@ beside_an_owner! {
         r24_a_rule_decides_on_each_command_of_a_line,
         r24_a_rule_on_a_path_holds_for_searches_and_links,
         r24_a_project_can_only_make_rules_stricter,
+        r24_a_project_allows_while_its_file_is_trusted,
+        r24_a_terminal_asks_once_whether_a_project_is_trusted,
         r24_the_rule_that_decides_names_itself,
         r24_a_wrong_rule_is_refused_with_its_line,
     }

@@ -125,7 +125,8 @@ fn r24_what_a_project_may_not_set_is_refused_with_its_line() {
             continue;
         }
         let error = found.unwrap_err().to_string();
-        assert_eq!(error, format!("{}:2: a project may not set `{key}`", world.at(file).display()));
+        let column = key.rfind('.').map_or(1, |dot| dot + 2);
+        assert_eq!(error, format!("{}:2:{column}: a project may not set `{key}`", world.at(file).display()));
     }
     let check = |text: &str, expected: &str| {
         world.put(file, text);
@@ -134,18 +135,18 @@ fn r24_what_a_project_may_not_set_is_refused_with_its_line() {
     };
     check(
         "[[providers.a.profiles]]\nkey = \"cmd:rm -rf /\"",
-        "config.toml:2: a project may not set `providers.a.profiles.0.key`",
+        "config.toml:2:1: a project may not set `providers.a.profiles.0.key`",
     );
     check("[agents.main]\nmodel = \"evil/m\"", "`limulus config set agents.main.model VALUE` sets it for you alone");
     check(
         "tools.exec.policy = \"dney\"",
-        "config.toml:1: `tools.exec.policy` cannot be \"dney\"; it takes one of allow, sandbox, ask, deny",
+        "config.toml:1:12: `tools.exec.policy` cannot be \"dney\"; it takes one of allow, sandbox, ask, deny",
     );
     check(
         "tools.exec.polcy = \"deny\"",
-        "config.toml:1: unknown key `tools.exec.polcy`; the nearest known key is `tools.exec.policy`",
+        "config.toml:1:12: unknown key `tools.exec.polcy`; the nearest known key is `tools.exec.policy`",
     );
-    check("tools.exec.policy = \n", "config.toml:1 is not valid TOML");
+    check("tools.exec.policy = \n", "config.toml:1:21 is not valid TOML");
     check(&format!("# {}\n", "x".repeat(16 << 10)), "cannot be used: it has more than 16384 bytes");
 }
 
@@ -242,7 +243,7 @@ fn r24_the_home_in_the_folder_of_a_project_is_the_users() {
         assert_eq!((settings.exec, settings.candidates[0].model.as_str()), (Policy::Allow, "m"), "{home}");
     }
     let error = world.refused();
-    assert!(error.contains("proj/.limulus/config.toml:2: a project may not set `agents.main.model`"), "{error}");
+    assert!(error.contains("proj/.limulus/config.toml:2:1: a project may not set `agents.main.model`"), "{error}");
 }
 
 #[test]
@@ -409,4 +410,78 @@ fn r24_no_file_of_a_project_makes_anything_laxer() {
             assert!(within.values.tools.web_fetch.allow_private <= config.values.tools.web_fetch.allow_private);
         },
     );
+}
+
+/// R24: what a project allows counts while the user trusts the content of its file, and no longer.
+#[test]
+fn r24_a_file_that_the_user_trusts_may_allow_until_it_changes() {
+    let world = World::new();
+    world.put("home/config.toml", "[tools.exec]\npolicy = \"ask\"\n[runs]\nstall_s = 5\n");
+    let text = "runs.stall_s = 50\ntools.exec.policy = \"allow\"\nsandbox.mode = \"off\"\n[[policy]]\ndecision = \"ask\"\n\
+                command = \"ls\"\n[[policy]]\ndecision = \"allow\"\ncommand = \"make *\"\n";
+    let file = "proj/.limulus/config.toml";
+    world.put(file, text);
+    let config = world.load(&[]);
+    let found = || {
+        let settings = settings_of(&config, false);
+        let rules = settings.policy.iter().map(|rule| (rule.decision, rule.restricts)).collect::<Vec<_>>();
+        (settings.exec, settings.limits.stall_ms, settings.sandbox.mode, rules)
+    };
+    let restricted = (Policy::Ask, Some(5_000), SandboxMode::Workspace, vec![(Policy::Ask, true)]);
+    let (ask, allow) = ((Policy::Ask, false), (Policy::Allow, false));
+    let trusted = (Policy::Allow, Some(50_000), SandboxMode::Workspace, vec![ask, allow]);
+    let files = || config.project_trust(&world.at("proj/sub")).unwrap();
+    assert_eq!(found(), restricted, "nobody was asked");
+    let shown = files();
+    let allows: Vec<String> =
+        shown[0].allows.iter().map(|allowance| format!("{}: {}", allowance.line, allowance.what)).collect();
+    assert_eq!(
+        allows,
+        [
+            "1: runs.stall_s = 50",
+            "2: tools.exec.policy = \"allow\"",
+            "8: [[policy]] command = \"make *\", decision = \"allow\""
+        ]
+    );
+    assert!(shown[0].is_open() && shown[0].trust == FileTrust::New);
+    config.answer_trust(&shown, true).unwrap();
+    assert_eq!((found(), files()[0].trust), (trusted.clone(), FileTrust::Trusted));
+    world.put(file, &format!("{text}# more\n"));
+    assert_eq!((found(), files()[0].trust), (restricted.clone(), FileTrust::Changed), "the content is another one");
+    // An answer is about what was shown, not about what stands there by now.
+    config.answer_trust(&shown, true).unwrap();
+    assert_eq!(found(), restricted);
+    world.put(file, text);
+    assert_eq!(found(), trusted, "it is what was trusted");
+    config.answer_trust(&files(), false).unwrap();
+    assert_eq!((found(), files()[0].trust, files()[0].is_open()), (restricted.clone(), FileTrust::Refused, false));
+    // A broken file with the answers trusts nothing, and is not written over.
+    config.answer_trust(&files(), true).unwrap();
+    world.put("home/trust.json", "{");
+    assert_eq!(found(), restricted);
+    let error = config.answer_trust(&files(), true).unwrap_err().to_string();
+    assert!(error.contains("trust.json cannot be used"), "{error}");
+    assert_eq!(fs::read_to_string(world.at("home/trust.json")).unwrap(), "{");
+}
+
+/// R24: what is typed for a command is stronger than a project, and no project sets what is the user's alone.
+#[test]
+fn r24_trust_makes_no_file_stronger_than_what_was_typed() {
+    let world = World::new();
+    let files = [("proj/.limulus/config.toml", "60"), ("proj/sub/.limulus/config.toml", "70")];
+    for (file, stall_s) in files {
+        world.put(file, &format!("runs.stall_s = {stall_s}\n"));
+    }
+    world.put("home/config.toml", "[runs]\nstall_s = 5\n");
+    let config = world.load(&[]);
+    let shown = config.project_trust(&world.at("proj/sub")).unwrap();
+    config.answer_trust(&shown, true).unwrap();
+    let stall_ms = |config: &Config| settings_of(config, false).limits.stall_ms;
+    assert_eq!(stall_ms(&config), Some(70_000), "the nearest file counts");
+    assert_eq!(stall_ms(&world.load(&[("LIMULUS_RUNS__STALL_S", "9")])), Some(9_000));
+    config.answer_trust(&shown[..1], false).unwrap();
+    assert_eq!(stall_ms(&config), Some(60_000), "each file is trusted by itself");
+    world.put("proj/.limulus/config.toml", "agents.main.model = \"evil/m\"\n");
+    let error = config.project_trust(&world.at("proj/sub")).unwrap_err().to_string();
+    assert!(error.contains("a project may not set `agents.main.model`"), "{error}");
 }

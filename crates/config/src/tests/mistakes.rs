@@ -7,49 +7,49 @@ fn every_error_has_its_place_and_a_hint() {
     let check = |file: &str, what: &str, hint: &str| assert_eq!(wrong(file, &[]), (what.to_owned(), hint.to_owned()));
     check(
         "[runs]\n\ndeadline = 5",
-        "HOME/config.toml:3: unknown key `runs.deadline`",
+        "HOME/config.toml:3:1: unknown key `runs.deadline`",
         "the nearest known key is `runs.deadline_s`",
     );
-    check("[tool.exec]\n", "HOME/config.toml:1: unknown key `tool`", "the nearest known key is `tools`");
+    check("[tool.exec]\n", "HOME/config.toml:1:1: unknown key `tool`", "the nearest known key is `tools`");
     check(
         "[agents.main]\nmodle = \"a/b\"",
-        "HOME/config.toml:2: unknown key `agents.main.modle`",
+        "HOME/config.toml:2:1: unknown key `agents.main.modle`",
         "the nearest known key is `agents.main.model`",
     );
     check(
         "[models.\"acme/x.y\"]\nwindow = 3",
-        "HOME/config.toml:2: unknown key `models.\"acme/x.y\".window`",
+        "HOME/config.toml:2:1: unknown key `models.\"acme/x.y\".window`",
         "the nearest known key is `models.\"acme/x.y\".context_window`",
     );
     check(
         "[runs]\ndeadline_s = \"ten\"",
-        "HOME/config.toml:2: `runs.deadline_s` cannot be \"ten\"",
+        "HOME/config.toml:2:1: `runs.deadline_s` cannot be \"ten\"",
         "it takes a whole number from 1 to 31622400, or \"off\"",
     );
     check(
         "[runs]\ndeadline_s = 0",
-        "HOME/config.toml:2: `runs.deadline_s` cannot be 0",
+        "HOME/config.toml:2:1: `runs.deadline_s` cannot be 0",
         "it takes a whole number from 1 to 31622400, or \"off\"",
     );
     check(
         "[tools.exec]\npolicy = \"maybe\"",
-        "HOME/config.toml:2: `tools.exec.policy` cannot be \"maybe\"",
+        "HOME/config.toml:2:1: `tools.exec.policy` cannot be \"maybe\"",
         "it takes one of allow, sandbox, ask, deny",
     );
     check(
         "[agents.main]\nmodel = \"gpt\"",
-        "HOME/config.toml:2: `agents.main.model` cannot be \"gpt\"",
+        "HOME/config.toml:2:1: `agents.main.model` cannot be \"gpt\"",
         "it takes PROVIDER/MODEL, such as \"acme/some-model\"",
     );
-    check("runs = 3", "HOME/config.toml:1: `runs` cannot be 3", "it takes a table");
+    check("runs = 3", "HOME/config.toml:1:1: `runs` cannot be 3", "it takes a table");
     check(
         "[providers.acme]\nprofiles = \"x\"",
-        "HOME/config.toml:2: `providers.acme.profiles` cannot be text",
+        "HOME/config.toml:2:1: `providers.acme.profiles` cannot be text",
         "it takes tables, each as [[providers.acme.profiles]]",
     );
     check(
         "[[providers.acme.profiles]]\nname = \"a\"\n[[providers.acme.profiles]]\nkye = \"sk-1\"",
-        "HOME/config.toml:4: unknown key `providers.acme.profiles.1.kye`",
+        "HOME/config.toml:4:1: unknown key `providers.acme.profiles.1.kye`",
         "the nearest known key is `providers.acme.profiles.1.key`",
     );
     check(
@@ -59,7 +59,7 @@ fn every_error_has_its_place_and_a_hint() {
     );
     check(
         "[providers.acme]\napi = \"openai\"",
-        "HOME/config.toml:2: `providers.acme.api` cannot be \"openai\"",
+        "HOME/config.toml:2:1: `providers.acme.api` cannot be \"openai\"",
         "it takes one of anthropic, openai-chat, openai-responses, gemini, ollama",
     );
 }
@@ -67,11 +67,11 @@ fn every_error_has_its_place_and_a_hint() {
 #[test]
 fn invalid_toml_is_reported_with_its_line_and_never_quoted() {
     let (what, hint) = wrong("[providers.acme]\napi = \"openai-chat\"\nkey = sk-secret-key\n", &[]);
-    assert!(what.starts_with("HOME/config.toml:3 is not valid TOML: "), "{what}");
+    assert!(what.starts_with("HOME/config.toml:3:1 is not valid TOML: "), "{what}");
     assert!(!what.contains("sk-secret"), "{what}");
     assert!(hint.starts_with("fix that line"), "{hint}");
     let (what, _) = wrong("[[providers.acme.profiles]]\nkey = [\"sk-secret-key\"]", &[]);
-    assert_eq!(what, "HOME/config.toml:2: `providers.acme.profiles.0.key` cannot be what it holds");
+    assert_eq!(what, "HOME/config.toml:2:1: `providers.acme.profiles.0.key` cannot be what it holds");
 }
 
 #[test]
