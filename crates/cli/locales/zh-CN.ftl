@@ -5363,6 +5363,11 @@ commands-are-asked-about-until = 修复之前，命令都会询问
 leave-it-out-to-see = 不给出它就会显示问题
     .en = leave it out to see the question
 
+in-this-session = 在这个会话里
+    .en = In this session
+the-name-of-a-session-such-as = 一个会话的名称，例如 "main" 或 "review-*"，或一组名称
+    .en = the name of a session, such as "main" or "review-*", or a list of them
+
 ## Trust in projects
 
 let-the-files-of-a-project-allow = 让项目的文件（.limulus/config.toml）允许比你自己的配置更多的事，直到文件改变

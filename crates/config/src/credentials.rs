@@ -185,7 +185,7 @@ mod tests {
         let subject = Subject {
             agent: "main",
             overrides: &overrides,
-            preferences: runtime::ModelPreferences::default(),
+            session: runtime::SessionContext::default(),
             date: "2026-11-22",
         };
         let candidates = config.resolve(subject).unwrap().settings.candidates;

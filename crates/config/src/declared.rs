@@ -527,6 +527,9 @@ section! {
         host: Vec<String> => "*.example.org", Patterns(PatternOf::Host), "Hosts of `web_fetch`; `*.` is any name before it";
         #[serde(default, deserialize_with = "one_or_more")]
         agent: Vec<String> => "main", Patterns(PatternOf::Agent), "The agents; not set: every agent";
+        #[serde(default, deserialize_with = "one_or_more")]
+        session: Vec<String> => ["main", "review-*"], Patterns(PatternOf::Session),
+            "The names of the sessions; `*` is any characters; not set: every session";
     }
 }
 

@@ -57,6 +57,8 @@ pub(super) enum PatternOf {
     Host,
     /// The name of an agent.
     Agent,
+    /// The name of a session.
+    Session,
     /// The path of a file or folder, absolute or below the home folder (`~/`).
     Place,
 }
@@ -72,7 +74,7 @@ impl PatternOf {
                 let name = text.strip_prefix("*.").unwrap_or(text);
                 text == "*" || is_word(name) && name.is_ascii() && !name.contains(['/', ':', '*', '@', '?'])
             }
-            Self::Agent => is_word(text),
+            Self::Agent | Self::Session => is_word(text),
             Self::Place => {
                 let path = text.strip_prefix("~/").map_or(text.starts_with('/'), |rest| !rest.is_empty());
                 path && !text.contains(char::is_control) && !text.split('/').any(|part| part == "..")
@@ -91,6 +93,7 @@ impl PatternOf {
                 "the name of a host in ASCII (xn--…), such as \"example.org\" or \"*.example.org\", or a list of them"
             }
             Self::Agent => "the name of an agent, or a list of them",
+            Self::Session => "the name of a session, such as \"main\" or \"review-*\", or a list of them",
             Self::Place => "an absolute path, or one that begins with ~/, or a list of them",
         }
     }

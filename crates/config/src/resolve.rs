@@ -9,7 +9,7 @@ use engine::{
     Unattended,
 };
 use models::{Api, Levels, level_name};
-use runtime::ModelPreferences;
+use runtime::SessionContext;
 
 use super::Config;
 use super::credentials::Credential;
@@ -30,8 +30,8 @@ pub struct Subject<'a> {
     pub agent: &'a str,
     /// What its message overrides.
     pub overrides: &'a Overrides,
-    /// The preferences of its session.
-    pub preferences: ModelPreferences<'a>,
+    /// Its session.
+    pub session: SessionContext<'a>,
     /// The date that the system prompt names, `YYYY-MM-DD`.
     pub date: &'a str,
 }
@@ -87,8 +87,8 @@ impl Config {
 
     /// The workspace of a run of the agent `main` that names none.
     pub(super) fn main_workspace(&self) -> Result<PathBuf, ConfigError> {
-        let (overrides, preferences) = (Overrides::default(), ModelPreferences::default());
-        let subject = Subject { agent: MAIN, overrides: &overrides, preferences, date: "" };
+        let (overrides, session) = (Overrides::default(), SessionContext::default());
+        let subject = Subject { agent: MAIN, overrides: &overrides, session, date: "" };
         self.workspace(self.agent(MAIN)?, subject)
     }
 
@@ -108,7 +108,7 @@ impl Config {
         let (models, note) = self.models(agent, subject);
         let candidates = models
             .iter()
-            .map(|model| self.candidate(model, agent, subject.preferences.thinking))
+            .map(|model| self.candidate(model, agent, subject.session.thinking))
             .collect::<Result<Vec<_>, _>>()?;
         let (candidates, thinking): (Vec<_>, Vec<_>) = candidates.into_iter().unzip();
         let candidates: Vec<_> =
@@ -245,7 +245,7 @@ impl Config {
     /// The models in the order in which they may be tried, each once: that of the message, else of the session, else of
     /// the agent, else the default; then the agent's fallbacks.
     fn models(&self, agent: &Agent, subject: Subject<'_>) -> (Vec<String>, Option<String>) {
-        let chosen = subject.overrides.model.as_deref().or(subject.preferences.model).or(agent.model.as_deref());
+        let chosen = subject.overrides.model.as_deref().or(subject.session.model).or(agent.model.as_deref());
         let (first, note) = match chosen {
             Some(model) => (model.to_owned(), None),
             None => self.default_model(),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use engine::{Candidate, Failure, FailureClass, LaneBounds, Overrides, QueueSettings, Settings, SharedBudget};
 use models::{Endpoint, Logins};
-use runtime::{ModelPreferences, Redaction, Resolver};
+use runtime::{Redaction, Resolver, SessionContext};
 use tokio::sync::mpsc;
 
 use super::capacity::{self, Capacity};
@@ -135,13 +135,8 @@ impl Current {
 }
 
 impl Resolver for ConfigResolver {
-    fn settings(
-        &self,
-        agent: &str,
-        preferences: ModelPreferences<'_>,
-        overrides: &Overrides,
-    ) -> Result<Settings, Failure> {
-        let subject = Subject { agent, overrides, preferences, date: &today() };
+    fn settings(&self, agent: &str, session: SessionContext<'_>, overrides: &Overrides) -> Result<Settings, Failure> {
+        let subject = Subject { agent, overrides, session, date: &today() };
         let config = Arc::clone(&self.current().config);
         match capacity::capacity(config.home(), config.journal_bytes()) {
             Capacity::Enough => {}
@@ -176,17 +171,17 @@ impl Resolver for ConfigResolver {
     fn settings_again(
         &self,
         agent: &str,
-        preferences: ModelPreferences<'_>,
+        session: SessionContext<'_>,
         overrides: &Overrides,
     ) -> Result<Settings, Failure> {
-        let subject = Subject { agent, overrides, preferences, date: &today() };
+        let subject = Subject { agent, overrides, session, date: &today() };
         let config = Arc::clone(&self.lock().config);
         match config.workspace_of(subject) {
             Ok(workspace) if self.is_unrestricted(&workspace) => {
                 let resolved = config.resolve_in(&workspace, subject);
                 Ok(resolved.map_err(|error| refused(&error, FailureClass::Refused))?.settings)
             }
-            _ => self.settings(agent, preferences, overrides),
+            _ => self.settings(agent, session, overrides),
         }
     }
 
@@ -310,7 +305,7 @@ mod tests {
         }
 
         fn settings(&self) -> Settings {
-            self.resolver.settings("main", ModelPreferences::default(), &Overrides::default()).unwrap()
+            self.resolver.settings("main", SessionContext::default(), &Overrides::default()).unwrap()
         }
 
         fn notes(&mut self) -> Vec<String> {
@@ -353,7 +348,7 @@ mod tests {
         let workspace = home.folder.path().join("proj");
         fs::create_dir_all(workspace.join(".limulus")).unwrap();
         let overrides = Overrides { workspace: Some(workspace.display().to_string()), ..Overrides::default() };
-        let again = || home.resolver.settings_again("main", ModelPreferences::default(), &overrides).unwrap();
+        let again = || home.resolver.settings_again("main", SessionContext::default(), &overrides).unwrap();
         assert_eq!(again().exec, Policy::Ask);
         fs::write(workspace.join(".limulus/config.toml"), "tools.exec.policy = \"deny\"\n").unwrap();
         let until = Instant::now() + Duration::from_secs(30);

@@ -1,7 +1,7 @@
 //! The rules of the policy, as a run of an agent has them.
 
 use engine::Policy;
-use engine::policy::PolicyRule;
+use engine::policy::{PolicyRule, matches_word};
 
 use super::Config;
 use super::declared::PolicyEntry;
@@ -11,8 +11,16 @@ use super::resolve::Subject;
 impl Config {
     /// The rules for this run, in the order of the files. `--yes` answers what they would ask.
     pub(super) fn rules(&self, subject: Subject<'_>) -> Vec<PolicyRule> {
-        let is_for =
+        let name = subject.session.key.map(name_of_session);
+        let has_agent =
             |entry: &PolicyEntry| entry.agent.is_empty() || entry.agent.iter().any(|name| name == subject.agent);
+        let has_session = |entry: &PolicyEntry| match name {
+            _ if entry.session.is_empty() => true,
+            Some(name) => entry.session.iter().any(|pattern| matches_word(pattern, name)),
+            // What it allows is not known to be allowed; what it asks or denies may be.
+            None => entry.decision != Some(Policy::Allow),
+        };
+        let is_for = |entry: &PolicyEntry| has_agent(entry) && has_session(entry);
         let entries = self.values.policy.iter().enumerate().filter(|(_, entry)| is_for(entry));
         let rules = entries.filter_map(|(number, entry)| {
             let decision = match entry.decision? {
@@ -34,4 +42,9 @@ impl Config {
         });
         rules.collect()
     }
+}
+
+/// The name in the key of a session, `agent:AGENT:NAME`.
+fn name_of_session(key: &str) -> &str {
+    key.splitn(3, ':').nth(2).unwrap_or(key)
 }

@@ -43,7 +43,7 @@ fn resolve(config: &Config, overrides: &Overrides) -> Result<Resolved, ConfigErr
     config.resolve(Subject {
         agent: "main",
         overrides,
-        preferences: runtime::ModelPreferences::default(),
+        session: runtime::SessionContext::default(),
         date: "2026-11-21",
     })
 }

@@ -176,7 +176,7 @@ fn matches_command(pattern: &str, argv: &[Option<String>], might: bool) -> bool 
 }
 
 /// Whether a text fits a pattern in which `*` stands for any characters.
-fn matches_word(pattern: &str, text: &str) -> bool {
+pub fn matches_word(pattern: &str, text: &str) -> bool {
     let Some((beginning, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut left) = text.strip_prefix(beginning) else { return false };
     let mut parts = rest.split('*').peekable();

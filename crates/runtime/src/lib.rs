@@ -29,5 +29,5 @@ pub use idle::IdlePolicy;
 pub use lanes::LaneUpdate;
 pub use ledger::{ledger, readable_ledger};
 pub use runtime::{
-    Acknowledgements, Error, Handle, ModelPreferences, NO_SPACE, Options, Published, Redaction, Resolver, Runtime,
+    Acknowledgements, Error, Handle, NO_SPACE, Options, Published, Redaction, Resolver, Runtime, SessionContext,
 };

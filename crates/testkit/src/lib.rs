@@ -10,7 +10,7 @@ use engine::{
     QueueSettings, Settings, ToolSpec, Unattended,
 };
 use models::{Endpoint, ModelSet, Offline};
-use runtime::{IdlePolicy, ModelPreferences, Options, Published, Resolver};
+use runtime::{IdlePolicy, Options, Published, Resolver, SessionContext};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
@@ -61,7 +61,7 @@ impl OfflineResolver {
 }
 
 impl Resolver for OfflineResolver {
-    fn settings(&self, agent: &str, _: ModelPreferences<'_>, _: &Overrides) -> Result<Settings, Failure> {
+    fn settings(&self, agent: &str, _: SessionContext<'_>, _: &Overrides) -> Result<Settings, Failure> {
         let (workspace, tools) = (self.workspace.clone(), self.tools.clone());
         // Nobody is there to be asked.
         let approvals = Approvals { unattended: Unattended::Deny, ..Approvals::default() };

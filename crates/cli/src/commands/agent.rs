@@ -102,7 +102,7 @@ pub(crate) async fn run(mut args: AgentArgs, globals: &Globals) -> Result<(), Cl
     let subject = Subject {
         agent: &key.agent,
         overrides: &overrides,
-        preferences: runtime::ModelPreferences::default(),
+        session: runtime::SessionContext::default(),
         date: &today(),
     };
     let may_ask = can_approve() && !args.writer.json;

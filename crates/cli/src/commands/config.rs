@@ -171,7 +171,7 @@ impl Shown {
         let subject = Subject {
             agent: "main",
             overrides: &overrides,
-            preferences: runtime::ModelPreferences::default(),
+            session: runtime::SessionContext::default(),
             date: &today(),
         };
         // `config check` reports what cannot be resolved; here it is printed as written.

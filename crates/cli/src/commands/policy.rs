@@ -31,6 +31,9 @@ enum PolicyCommand {
         /// Of this agent
         #[arg(long, value_name = "NAME", default_value = "main")]
         agent: String,
+        /// In this session
+        #[arg(long, value_name = "NAME")]
+        session: Option<String>,
         /// Print it as JSON
         #[arg(long)]
         json: bool,
@@ -44,6 +47,9 @@ enum PolicyCommand {
         /// Of this agent
         #[arg(long, value_name = "NAME", default_value = "main")]
         agent: String,
+        /// In this session
+        #[arg(long, value_name = "NAME")]
+        session: Option<String>,
         /// Print it as JSON
         #[arg(long)]
         json: bool,
@@ -68,8 +74,8 @@ enum PolicyCommand {
 
 pub(crate) fn run(args: PolicyArgs, globals: &Globals) -> Result<(), CliError> {
     match args.command {
-        PolicyCommand::List { agent, json: as_json } => {
-            let settings = settings(globals, &agent)?;
+        PolicyCommand::List { agent, session, json: as_json } => {
+            let settings = settings(globals, &agent, session.as_deref())?;
             let config = deprecation::load(globals, FlagValues::default())?;
             let project = config.project_trust(Path::new(&settings.workspace))?;
             print(&if as_json {
@@ -78,8 +84,8 @@ pub(crate) fn run(args: PolicyArgs, globals: &Globals) -> Result<(), CliError> {
                 lay_out(&settings) + &trust::lay_out_open(&project)
             })
         }
-        PolicyCommand::Explain { tool, arguments, agent, json: as_json } => {
-            let settings = settings(globals, &agent)?;
+        PolicyCommand::Explain { tool, arguments, agent, session, json: as_json } => {
+            let settings = settings(globals, &agent, session.as_deref())?;
             let explained = explain(&settings, &tool, &arguments)?;
             print(&if as_json { json(&explained) } else { lay_out_explained(&explained) })
         }
@@ -88,11 +94,12 @@ pub(crate) fn run(args: PolicyArgs, globals: &Globals) -> Result<(), CliError> {
     }
 }
 
-fn settings(globals: &Globals, agent: &str) -> Result<Settings, CliError> {
+fn settings(globals: &Globals, agent: &str, session: Option<&str>) -> Result<Settings, CliError> {
     let config = deprecation::load(globals, FlagValues::default())?;
     let overrides = Overrides::default();
-    let preferences = runtime::ModelPreferences::default();
-    Ok(config.resolve(Subject { agent, overrides: &overrides, preferences, date: &today() })?.settings)
+    let key = session.map(|name| if name.contains(':') { name.to_owned() } else { format!("agent:{agent}:{name}") });
+    let session = runtime::SessionContext { key: key.as_deref(), ..runtime::SessionContext::default() };
+    Ok(config.resolve(Subject { agent, overrides: &overrides, session, date: &today() })?.settings)
 }
 
 /// The rules and the settings behind them, as `--json` prints them.

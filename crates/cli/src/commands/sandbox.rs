@@ -94,8 +94,8 @@ pub(crate) fn run(args: SandboxArgs, globals: &Globals) -> Result<(), CliError> 
 
 fn settings(globals: &Globals, agent: &str) -> Result<Settings, CliError> {
     let config = deprecation::load(globals, FlagValues::default())?;
-    let (overrides, preferences) = (Overrides::default(), runtime::ModelPreferences::default());
-    Ok(config.resolve(Subject { agent, overrides: &overrides, preferences, date: &today() })?.settings)
+    let (overrides, session) = (Overrides::default(), runtime::SessionContext::default());
+    Ok(config.resolve(Subject { agent, overrides: &overrides, session, date: &today() })?.settings)
 }
 
 fn lay_out(settings: &Sandbox, layers: &SandboxLayers) -> String {

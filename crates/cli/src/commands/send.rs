@@ -158,7 +158,7 @@ pub(crate) async fn run(args: SendArgs, globals: &Globals) -> Result<(), CliErro
     let subject = Subject {
         agent: &key.agent,
         overrides: &overrides,
-        preferences: runtime::ModelPreferences::default(),
+        session: runtime::SessionContext::default(),
         date: &today(),
     };
     let workspace = config.resolve(subject)?.settings.workspace;

@@ -187,3 +187,21 @@ pub(crate) fn r24_a_wrong_rule_is_refused_with_its_line() {
         assert!(refused.err.contains("config.toml:") || says == "decision", "{rule}: {}", refused.err);
     }
 }
+
+/// R24: a rule can be one of sessions, and counts in no other.
+#[test]
+pub(crate) fn r24_a_rule_counts_in_its_sessions_alone() {
+    let (_server, home) = ruled();
+    let rule = "[[policy]]\ndecision = \"allow\"\ncommand = \"touch *\"\nsession = [\"build-*\", \"ci\"]\n";
+    configure(&home, rule);
+    for (session, code) in [("build-7", 0), ("ci", 0), ("main", 3), ("rebuild-7", 3)] {
+        home.run(&["agent", "--session", session, "-m", &format!("exec: touch {session}")]).expect_code(code);
+        assert_eq!(home.file(session).exists(), code == 0, "{session}");
+        let explained = home.json(&["policy", "explain", "exec", "touch x", "--session", session]);
+        assert_eq!(explained["decision"], if code == 0 { "allow" } else { "ask" }, "{session}");
+    }
+    let explained = home.json(&["policy", "explain", "exec", "touch x"]);
+    assert_eq!(explained["decision"], "ask", "nobody knows in which session");
+    configure(&home, &rule.replace("allow", "deny"));
+    assert_eq!(home.json(&["policy", "explain", "exec", "touch x"])["decision"], "deny", "it might be one of them");
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bolero::check;
 use engine::{Overrides, Policy, Recover, SandboxMode, Settings};
-use runtime::ModelPreferences;
+use runtime::SessionContext;
 use tempfile::TempDir;
 
 use super::super::settings;
@@ -63,8 +63,8 @@ impl World {
 
 fn settings_of(config: &Config, allow: bool) -> Settings {
     let overrides = Overrides { allow, ..Overrides::default() };
-    let preferences = ModelPreferences::default();
-    config.resolve(Subject { agent: "main", overrides: &overrides, preferences, date: "" }).unwrap().settings
+    let session = SessionContext::default();
+    config.resolve(Subject { agent: "main", overrides: &overrides, session, date: "" }).unwrap().settings
 }
 
 #[test]

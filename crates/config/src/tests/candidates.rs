@@ -201,8 +201,8 @@ fn a_known_provider_needs_no_more_than_a_profile() {
 fn models_come_in_order_each_once() {
     let config = load(ACME, &[("HOME", "/u")]).unwrap();
     let models = |overrides: &Overrides, session_model: Option<&str>| {
-        let preferences = runtime::ModelPreferences { model: session_model, thinking: None };
-        let subject = Subject { agent: "main", overrides, preferences, date: "2026-11-21" };
+        let session = runtime::SessionContext { model: session_model, ..Default::default() };
+        let subject = Subject { agent: "main", overrides, session, date: "2026-11-21" };
         let candidates = config.resolve(subject).unwrap().settings.candidates;
         let mut models: Vec<String> = candidates.iter().map(|c| format!("{}/{}", c.provider, c.model)).collect();
         // Each stands with every profile.

@@ -198,12 +198,8 @@ fn an_unknown_variable_is_reported_with_the_nearest_one() {
 fn an_unusable_agent_or_model_is_reported_before_a_run_starts() {
     let check = |file: &str, agent: &str, model: Option<&str>, what: &str, hint: &str| {
         let overrides = Overrides { model: model.map(str::to_owned), ..Overrides::default() };
-        let subject = Subject {
-            agent,
-            overrides: &overrides,
-            preferences: runtime::ModelPreferences::default(),
-            date: "2026-11-21",
-        };
+        let subject =
+            Subject { agent, overrides: &overrides, session: runtime::SessionContext::default(), date: "2026-11-21" };
         let error = load(file, &[("HOME", "/u")]).unwrap().resolve(subject).unwrap_err();
         assert_eq!((error.to_string().as_str(), error.hint().as_str()), (what, hint));
     };

@@ -423,7 +423,7 @@ mod tests {
     struct Nothing;
 
     impl Resolver for Nothing {
-        fn settings(&self, _: &str, _: runtime::ModelPreferences<'_>, _: &Overrides) -> Result<Settings, Failure> {
+        fn settings(&self, _: &str, _: runtime::SessionContext<'_>, _: &Overrides) -> Result<Settings, Failure> {
             Err(Failure::new(FailureClass::Refused, "nothing runs here"))
         }
 

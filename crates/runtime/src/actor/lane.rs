@@ -47,8 +47,9 @@ impl Actor<'_> {
         let agent = session.map_or(self.agent, |session| &session.account.agent).to_owned();
         let model = session.and_then(|session| session.account.model.clone());
         let thinking = session.and_then(|session| session.account.thinking);
-        let request = SettingsRequest { agent, model, thinking, overrides: overrides.clone() };
-        let report = home::enter_free(self.shared, request, *message, self.present.key())?;
+        let session = self.present.key().to_owned();
+        let request = SettingsRequest { session, agent, model, thinking, overrides: overrides.clone() };
+        let report = home::enter_free(self.shared, request, *message)?;
         self.lane.granted = Some(RunId::from(*message));
         Some(report)
     }

@@ -11,7 +11,7 @@ use engine::{
 use super::Reporter;
 use crate::lanes::{LaneTicket, Of};
 use crate::ledger;
-use crate::runtime::{ModelPreferences, Shared};
+use crate::runtime::{SessionContext, Shared};
 
 /// The interval between checks of what sends no notice: the configuration, and the next day.
 const LOOK: Duration = Duration::from_secs(2);
@@ -20,6 +20,7 @@ const LOOK_FOR_SPACE: Duration = Duration::from_secs(1);
 
 /// What decides the settings of the next run.
 pub(crate) struct SettingsRequest {
+    pub(crate) session: String,
     pub(crate) agent: String,
     pub(crate) model: Option<String>,
     pub(crate) thinking: Option<Thinking>,
@@ -31,6 +32,7 @@ impl SettingsRequest {
         let queued = session.conversation.queue.iter().find(|queued| queued.message == message);
         let overrides = queued.map(|queued| queued.overrides.clone()).unwrap_or_default();
         Self {
+            session: session.account.key.clone(),
             agent: session.account.agent.clone(),
             model: session.account.model.clone(),
             thinking: session.account.thinking,
@@ -59,20 +61,16 @@ pub(super) async fn lane_again(
 }
 
 /// A free lane answers within the offer of the message: its acceptance and the start of its run are one batch.
-pub(crate) fn enter_free(
-    shared: &Shared,
-    request: SettingsRequest,
-    message: MessageId,
-    session: &str,
-) -> Option<Report> {
+pub(crate) fn enter_free(shared: &Shared, request: SettingsRequest, message: MessageId) -> Option<Report> {
     let run = RunId::from(message);
-    let is_admitted = shared.enter_free_lane(run, Of { session, agent: &request.agent });
+    let is_admitted = shared.enter_free_lane(run, Of { session: &request.session, agent: &request.agent });
     is_admitted.then(|| entered(shared, request, Effect::lane(message).id()))
 }
 
 fn entered(shared: &Shared, request: SettingsRequest, effect: EffectId) -> Report {
-    let wants = ModelPreferences { model: request.model.as_deref(), thinking: request.thinking };
-    match shared.resolver.settings_again(&request.agent, wants, &request.overrides) {
+    let SettingsRequest { session, agent, model, thinking, overrides } = &request;
+    let session = SessionContext { key: Some(session), model: model.as_deref(), thinking: *thinking };
+    match shared.resolver.settings_again(agent, session, overrides) {
         Ok(mut settings) => {
             // A limit that was set is shared like one that is configured: the run asks the pool only if it has one.
             let set = SharedBudget::from(&settings.budget).with(&settings.agent, |of| shared.ledger.allowance(of));

@@ -34,7 +34,7 @@ pub(crate) use handle::create;
 pub use handle::{Acknowledgements, Handle};
 pub use options::Options;
 pub use published::Published;
-pub use resolver::{ModelPreferences, NO_SPACE, Redaction, Resolver};
+pub use resolver::{NO_SPACE, Redaction, Resolver, SessionContext};
 pub(crate) use shared::Shared;
 
 /// How long a shutdown waits for logins that are being refreshed: one takes a second or two.

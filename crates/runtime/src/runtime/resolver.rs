@@ -7,9 +7,11 @@ use engine::{Candidate, Failure, LaneBounds, Overrides, QueueSettings, Settings,
 
 use crate::conversation::STEER_MARK;
 
-/// A session's overrides of the configuration of its runs.
+/// What the settings of a run depend on in its session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ModelPreferences<'a> {
+pub struct SessionContext<'a> {
+    /// The key of the session, `agent:AGENT:NAME`; `None` = it is not known yet.
+    pub key: Option<&'a str>,
     /// The model, `PROVIDER/MODEL`; `None` = as configured.
     pub model: Option<&'a str>,
     /// The thinking level; `None` = as configured.
@@ -22,22 +24,17 @@ pub const NO_SPACE: &str = "no_room";
 /// The configuration, read when it is needed and not before.
 pub trait Resolver: Send + Sync {
     /// The settings of a run that starts now. A failure ends that run, and its user reads it.
-    fn settings(
-        &self,
-        agent: &str,
-        preferences: ModelPreferences<'_>,
-        overrides: &Overrides,
-    ) -> Result<Settings, Failure>;
+    fn settings(&self, agent: &str, session: SessionContext<'_>, overrides: &Overrides) -> Result<Settings, Failure>;
 
     /// The settings of a run that starts now, whose message may have been checked with [`Resolver::settings`] a moment ago. What
     /// was looked up then need not be looked up again.
     fn settings_again(
         &self,
         agent: &str,
-        preferences: ModelPreferences<'_>,
+        session: SessionContext<'_>,
         overrides: &Overrides,
     ) -> Result<Settings, Failure> {
-        self.settings(agent, preferences, overrides)
+        self.settings(agent, session, overrides)
     }
 
     /// The names of the configured agents.

@@ -30,7 +30,7 @@ struct Defect {
 }
 
 impl Resolver for Defect {
-    fn settings(&self, agent: &str, _: runtime::ModelPreferences<'_>, _: &Overrides) -> Result<Settings, Failure> {
+    fn settings(&self, agent: &str, _: runtime::SessionContext<'_>, _: &Overrides) -> Result<Settings, Failure> {
         let asked = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
         assert!(asked != self.settings_at, "an injected defect");
         let candidate = Candidate { model: agent.into(), ..testkit::candidate() };

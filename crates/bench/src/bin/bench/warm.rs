@@ -73,7 +73,7 @@ fn redaction() -> runtime::Redaction {
 }
 
 impl runtime::Resolver for Local {
-    fn settings(&self, agent: &str, _: runtime::ModelPreferences<'_>, _: &Overrides) -> Result<Settings, Failure> {
+    fn settings(&self, agent: &str, _: runtime::SessionContext<'_>, _: &Overrides) -> Result<Settings, Failure> {
         let candidate = Candidate {
             provider: "scripted".into(),
             model: "wire".into(),

@@ -31,12 +31,8 @@ struct Checked {
 pub(super) async fn run(model: Option<String>, as_json: bool, globals: &Globals) -> Result<(), CliError> {
     let config = deprecation::load(globals, FlagValues::default())?;
     let overrides = Overrides { model, ..Overrides::default() };
-    let subject = Subject {
-        agent: "main",
-        overrides: &overrides,
-        preferences: runtime::ModelPreferences::default(),
-        date: &today(),
-    };
+    let subject =
+        Subject { agent: "main", overrides: &overrides, session: runtime::SessionContext::default(), date: &today() };
     let Resolved { settings, .. } = config.resolve(subject)?;
     let candidate = settings.candidates.into_iter().next().ok_or_else(|| CliError::bug("a run without a model"))?;
     let endpoint = config.endpoint(&candidate.provider, candidate.profile.as_deref())?;

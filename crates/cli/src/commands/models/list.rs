@@ -72,12 +72,8 @@ fn is_found(model: &str, search: &str) -> bool {
 
 fn rows(config: &Config) -> Vec<Row> {
     let overrides = engine::Overrides::default();
-    let subject = Subject {
-        agent: "main",
-        overrides: &overrides,
-        preferences: runtime::ModelPreferences::default(),
-        date: &today(),
-    };
+    let subject =
+        Subject { agent: "main", overrides: &overrides, session: runtime::SessionContext::default(), date: &today() };
     // List what is known even if no run can start with this configuration.
     let first = config.resolve(subject).ok().and_then(|resolved| resolved.settings.candidates.into_iter().next());
     let first = first.map(|candidate| format!("{}/{}", candidate.provider, candidate.model));

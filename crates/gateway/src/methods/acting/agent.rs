@@ -13,7 +13,7 @@ use engine::{
 };
 use protocol::Response;
 use protocol::method::{Agent, AgentAnswer, AgentParams, Attachment};
-use runtime::ModelPreferences;
+use runtime::SessionContext;
 use uuid::Uuid;
 use views::SessionKey;
 
@@ -116,16 +116,16 @@ async fn command(
         let checked = tools::SchemaChecker::of_this_program().check_schema(schema).await;
         checked.map_err(|why| Error::invalid(format!("`outputSchema`: {why}"), "docs/scripting.md shows one"))?;
     }
-    let settings = service.runtime.resolver().settings(&key.agent, ModelPreferences::default(), &overrides).map_err(
-        |failure| {
-            if failure.code.as_deref() == Some(runtime::NO_SPACE) {
-                let hint = "the message was not recorded: send it again when there is space".to_owned();
-                return Error::State { what: failure.message, hint };
-            }
-            let hint = "`limulus config check` shows the errors, `limulus models list` the usable models".to_owned();
-            Error::Config { what: failure.to_string(), hint }
-        },
-    )?;
+    let key_text = key.to_string();
+    let session = SessionContext { key: Some(&key_text), ..SessionContext::default() };
+    let settings = service.runtime.resolver().settings(&key.agent, session, &overrides).map_err(|failure| {
+        if failure.code.as_deref() == Some(runtime::NO_SPACE) {
+            let hint = "the message was not recorded: send it again when there is space".to_owned();
+            return Error::State { what: failure.message, hint };
+        }
+        let hint = "`limulus config check` shows the errors, `limulus models list` the usable models".to_owned();
+        Error::Config { what: failure.to_string(), hint }
+    })?;
     check_workspace(&settings.workspace, &overrides).await?;
     // The folder is fixed when the message is accepted, also if another owner resumes the run elsewhere.
     let overrides = Overrides { workspace: Some(settings.workspace), ..overrides };

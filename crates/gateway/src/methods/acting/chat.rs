@@ -311,7 +311,7 @@ impl Chat<'_> {
 
     fn model_label(&self, model: Option<String>) -> Result<String, Error> {
         let resolver = self.caller.service.runtime.resolver();
-        let wants = runtime::ModelPreferences { model: model.as_deref(), thinking: None };
+        let wants = runtime::SessionContext { model: model.as_deref(), ..Default::default() };
         let settings = resolver.settings(&self.key.agent, wants, &Overrides::default()).map_err(|failure| {
             Error::invalid(
                 failure.to_string(),

@@ -31,7 +31,7 @@ impl Resolver for Here {
     fn settings(
         &self,
         agent: &str,
-        _: runtime::ModelPreferences<'_>,
+        _: runtime::SessionContext<'_>,
         overrides: &Overrides,
     ) -> Result<Settings, Failure> {
         if overrides.model.as_deref() == Some("none/such") {
