@@ -61,6 +61,8 @@ mutants! {
     KeyForgotten = "key_forgotten";
     /// An answer counts for any approval request.
     ApprovalUnbound = "approval_unbound";
+    /// A request that nobody has answered in time is approved.
+    ExpiryAllows = "expiry_allows";
     /// A waiting steer is lost when its run ends.
     SteerLost = "queue_steer_lost";
     /// A steer that was sent still waits, and is sent with the next request as well.

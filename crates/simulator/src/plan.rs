@@ -6,12 +6,15 @@ use std::sync::Arc;
 use engine::tables::failover::{AtEnd, First, rule_of};
 use engine::tables::limits::{BACKOFF_MOST_MS, PROCESS_MS};
 use engine::{
-    BodyKind, BranchId, CallOutcome, Candidate, Compaction, Content, Hash, Limits, MessageId, Policy, ResumeMode,
-    RunId, SessionId, Settings, ToolClass, ToolResult, ToolSpec,
+    Approvals, BodyKind, BranchId, CallOutcome, Candidate, Compaction, Content, Hash, Limits, MessageId, OnExpiry,
+    Policy, ResumeMode, RunId, SessionId, Settings, ToolClass, ToolResult, ToolSpec,
 };
 use uuid::Uuid;
 
-use crate::workload::{Ends, Life, Odd, Seed, Then, Turn, TurnFailure, Workload};
+use crate::workload::{Ends, Expiry, Life, Odd, Seed, Then, Turn, TurnFailure, Workload};
+
+/// How long an approval request waits if it expires.
+const EXPIRES_MS: u64 = 400;
 
 /// A call of the script, found by its arguments: they are different for each.
 #[derive(Debug)]
@@ -310,7 +313,7 @@ fn settings(workload: &Workload, seed: Seed) -> Settings {
         candidates: candidates.collect(),
         limits: workload.limits,
         resume: seed.resume,
-        approvals: engine::Approvals::default(),
+        approvals: approvals(seed.expiry),
         sandbox: engine::Sandbox::default(),
         exec: Policy::Ask,
         outside: Policy::Deny,
@@ -330,6 +333,13 @@ fn settings(workload: &Workload, seed: Seed) -> Settings {
         budget: workload.budget.clone(),
         derived: engine::Derived::default(),
     }
+}
+
+/// Requests that expire do so while ordinary work goes on: an answer, an abort or a crash may come first.
+fn approvals(expiry: Expiry) -> Approvals {
+    let on_expiry = if expiry == Expiry::Keeps { OnExpiry::Keep } else { OnExpiry::Deny };
+    let expires_ms = (expiry != Expiry::Never).then_some(EXPIRES_MS);
+    Approvals { expires_ms, on_expiry, ..Approvals::default() }
 }
 
 #[cfg(test)]

@@ -101,6 +101,22 @@ pub struct Seed {
     pub leave: Leave,
     /// When the last run is aborted; `None` = never.
     pub abort: Option<When>,
+    /// What happens to an approval request that nobody has answered for a while.
+    #[serde(default)]
+    pub expiry: Expiry,
+}
+
+/// What happens to an approval request that nobody has answered for a while.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Expiry {
+    /// It waits for ever.
+    #[default]
+    Never,
+    /// Its call is denied.
+    Denies,
+    /// It stays open.
+    Keeps,
 }
 
 /// How the terminal answers an approval request.

@@ -130,6 +130,9 @@ impl Machine {
         let is_question = self.call(call).is_some_and(|call| call.takes.is_some());
         self.emit(AskExpired { call, kept }, moment.now);
         let waited_ms = approvals.expires_ms.unwrap_or_default();
+        if !kept && mutant!(ExpiryAllows) {
+            return self.answered(AskAnswered { allow: true, ..no_answer(call, nobody()) }, moment);
+        }
         if !kept && is_question {
             self.settle_with(call, CallOutcome::Skipped, &expired_question(waited_ms), moment);
         } else if !kept {

@@ -7,7 +7,7 @@ use engine::{AskAnswered, CallId, CallOutcome, CallSettled, EffectId, Event, Has
 use super::{Evidence, TIGHT_MS};
 use crate::invariant::{Invariant, Violation};
 use crate::plan::Planned;
-use crate::workload::{Ends, Leave, Life};
+use crate::workload::{Ends, Expiry, Leave, Life};
 use crate::world::{Outside, Recorded, Start};
 
 /// A read-only call that needs no approval may begin before its start is recorded. It is recorded then, unless its process
@@ -53,6 +53,27 @@ pub(super) fn approval_was_given(evidence: &Evidence<'_>) -> Result<(), Violatio
         .try_for_each(|call| Invariant::Leave.holds(given(call), || format!("{call} began without approval")))
 }
 
+/// Whether nobody answered in time, so that the call was denied.
+fn has_expired(evidence: &Evidence<'_>, call: CallId) -> bool {
+    let plan = &evidence.outside.plan;
+    let mut expired =
+        evidence.events().filter(|event| matches!(event, Event::AskExpired(e) if e.call == call && !e.kept));
+    plan.seed.expiry == Expiry::Denies && expired.next().is_some()
+}
+
+/// An approval request has one answer, or expires, or its run ends; never two of these.
+pub(super) fn requests_have_one_answer(evidence: &Evidence<'_>) -> Result<(), Violation> {
+    let mut closed = BTreeSet::new();
+    evidence.events().try_for_each(|event| {
+        let call = match event {
+            Event::AskAnswered(e) => e.call,
+            Event::AskExpired(e) if !e.kept => e.call,
+            _ => return Ok(()),
+        };
+        Invariant::Leave.holds(closed.insert(call), || format!("the request of {call} was closed twice"))
+    })
+}
+
 pub(super) fn nothing_starts_after_the_end(evidence: &Evidence<'_>) -> Result<(), Violation> {
     let late = evidence.starts().iter().find(|start| start.late);
     Invariant::Terminal.holds(late.is_none(), || format!("its run had ended, and it began: {late:?}"))
@@ -93,7 +114,10 @@ fn fits(evidence: &Evidence<'_>, result: &CallSettled) -> bool {
     match result.outcome {
         CallOutcome::Done if adopted(evidence, call) => began && planned.background,
         CallOutcome::Done | CallOutcome::Failed => tools.done.contains(&call) && planned.outcome() == result.outcome,
-        CallOutcome::Denied => !began && (!plan.may_run(planned) || planned.asks && plan.seed.leave == Leave::Denied),
+        CallOutcome::Denied => {
+            let is_refused = plan.seed.leave == Leave::Denied || has_expired(evidence, call);
+            !began && (!plan.may_run(planned) || planned.asks && is_refused)
+        }
         // If a crash interrupted a try of a repeatable call, that try has no result; the run ended before the next try.
         CallOutcome::Skipped => match planned.class {
             ToolClass::ReadOnly => true,

@@ -49,6 +49,7 @@ const CHECKERS: &[Checker] = &[
     calls::once_is_once,
     calls::keys_stay,
     calls::approval_was_given,
+    calls::requests_have_one_answer,
     calls::nothing_starts_after_the_end,
     calls::results_are_true,
     calls::processes_have_ended,

@@ -11,8 +11,8 @@ use crate::fault::{Fault, Lost, PlannedFault};
 use crate::hit::{Harm, Hit};
 use crate::plan::Plan;
 use crate::workload::{
-    After, Again, Asked, Defect, Ends, Leave, Odd, Pause, Script, Seed, Task, Then, Turn, TurnCall, TurnFailure, When,
-    Workload,
+    After, Again, Asked, Defect, Ends, Expiry, Leave, Odd, Pause, Script, Seed, Task, Then, Turn, TurnCall,
+    TurnFailure, When, Workload,
 };
 use crate::world::Rng;
 
@@ -35,6 +35,7 @@ pub fn plan_of(trial: &Trial) -> Plan {
             Mode::Liveness => settings.of(&[Leave::Given, Leave::Denied, Leave::Never]),
         },
         abort: None,
+        expiry: expiry(&mut row("expiry")),
     };
     let limits = limits(&mut settings);
     let (mut turns, mut users) = (row("turns"), row("users"));
@@ -62,6 +63,11 @@ pub fn plan_of(trial: &Trial) -> Plan {
     let mut workload = Workload { seeds: vec![], limits, budget, titles, task, candidates, tools, runs };
     leave_out(&mut workload, &trial.dropped);
     Plan::of(workload, seed)
+}
+
+/// In a third of the cases approval requests expire.
+fn expiry(rng: &mut Rng) -> Expiry {
+    if rng.one_in(3) { rng.of(&[Expiry::Denies, Expiry::Keeps]) } else { Expiry::Never }
 }
 
 /// In a third of the cases a run stops before some classes, in an eighth it only plans, in a quarter its answer is to fit a

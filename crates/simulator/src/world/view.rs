@@ -166,6 +166,7 @@ impl View {
             Event::MessageAccepted(e) => drop(self.accepted.insert(e.message)),
             Event::CallAsked(e) => drop(self.asks.insert(e.call, e.fingerprint)),
             Event::AskAnswered(e) => drop(self.asks.remove(&e.call)),
+            Event::AskExpired(e) if !e.kept => drop(self.asks.remove(&e.call)),
             Event::CallStarted(e) if e.class == ToolClass::Once => drop(self.started.insert(e.call)),
             Event::MessageSettled(e) if e.state == ReceiptState::Cancelled => {
                 self.cancelled.insert(e.message);
