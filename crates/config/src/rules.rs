@@ -23,14 +23,14 @@ impl Config {
         let is_for = |entry: &PolicyEntry| has_agent(entry) && has_session(entry);
         let entries = self.values.policy.iter().enumerate().filter(|(_, entry)| is_for(entry));
         let rules = entries.filter_map(|(number, entry)| {
-            let decision = match entry.decision? {
-                Policy::Ask if subject.overrides.allow => Policy::Allow,
-                decision => decision,
-            };
+            let written = entry.decision?;
+            let answered = written == Policy::Ask && subject.overrides.allow;
+            let decision = if answered { Policy::Allow } else { written };
             let key = ["policy".to_owned(), number.to_string(), "decision".to_owned()];
             let origin = self.layers.origin(&key);
             Some(PolicyRule {
                 grant: None,
+                answered,
                 decision,
                 origin: origin.and_then(ValueOrigin::at).unwrap_or_default(),
                 restricts: matches!(origin, Some(ValueOrigin::Project { trusted: false, .. })),

@@ -28,6 +28,9 @@ pub struct PolicyRule {
     /// The grant that it comes from: it allows what would be asked about, and nothing that is denied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grant: Option<CallId>,
+    /// Whether it asks, and whoever began the run has answered for all of its calls. That lets nothing out of a sandbox.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub answered: bool,
     /// The names of its tools; empty = every tool.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
@@ -69,14 +72,35 @@ pub struct RuleDecision<'a> {
 
 /// The decision of these rules on an act of a tool, which is `default` where none of them matches.
 pub fn decide<'a>(rules: &'a [PolicyRule], tool: &str, subject: RuleSubject<'_>, default: Policy) -> RuleDecision<'a> {
-    let own = strictest(rules.iter().filter(|rule| !rule.restricts && rule.grant.is_none()), tool, subject);
+    decide_by(rules, |_| true, tool, subject, default)
+}
+
+/// The decision on what a command of this tool reaches beyond its sandbox: a host, or a file that it writes. Only a rule that names
+/// the tool and such hosts or files allows it; what nothing allows is asked about.
+pub fn decide_exit<'a>(rules: &'a [PolicyRule], tool: &str, subject: RuleSubject<'_>) -> RuleDecision<'a> {
+    let allows_exit = |rule: &PolicyRule| !rule.answered && !rule.tools.is_empty() && rule.names(subject);
+    decide_by(rules, |rule| rule.decision != Policy::Allow || allows_exit(rule), tool, subject, Policy::Ask)
+}
+
+/// The decision of those of the rules that count.
+fn decide_by<'a>(
+    rules: &'a [PolicyRule],
+    counts: impl Fn(&PolicyRule) -> bool,
+    tool: &str,
+    subject: RuleSubject<'_>,
+    default: Policy,
+) -> RuleDecision<'a> {
+    let of = |wanted: &dyn Fn(&PolicyRule) -> bool| {
+        strictest(rules.iter().filter(|rule| counts(rule) && wanted(rule)), tool, subject)
+    };
+    let own = of(&|rule| !rule.restricts && rule.grant.is_none());
     let own = own.unwrap_or(RuleDecision { decision: default, rule: None });
-    let restriction = strictest(rules.iter().filter(|rule| rule.restricts), tool, subject);
+    let restriction = of(&|rule| rule.restricts);
     let written = restriction.filter(|found| strictness(found.decision) > strictness(own.decision)).unwrap_or(own);
     if written.decision != Policy::Ask {
         return written;
     }
-    let granted = strictest(rules.iter().filter(|rule| rule.grant.is_some() && rule.names(subject)), tool, subject);
+    let granted = of(&|rule| rule.grant.is_some() && rule.names(subject));
     granted.filter(|found| found.decision == Policy::Allow).unwrap_or(written)
 }
 
@@ -216,6 +240,7 @@ mod tests {
             origin: "here".to_owned(),
             restricts: false,
             grant: None,
+            answered: false,
             tools: vec![],
             commands,
             paths,
@@ -303,6 +328,32 @@ mod tests {
             (Policy::Deny, Policy::Ask, Policy::Ask)
         );
         assert_eq!(decide(&rules, "plan", RuleSubject::Other, Policy::Allow).rule, None);
+    }
+
+    /// R24, R67: what opens a sandbox names the tool and the hosts, and no answer for all calls does it.
+    #[test]
+    fn r67_only_a_rule_that_names_a_host_lets_commands_reach_it() {
+        let exec = |rule: PolicyRule| PolicyRule { tools: vec!["exec".to_owned()], ..rule };
+        let of = |rules: &[PolicyRule], host: &str| decide_exit(rules, "exec", RuleSubject::Host(Some(host))).decision;
+        let named = exec(rule(Policy::Allow, &[], &[], &["*.example.org", "b.org:22"]));
+        assert_eq!(of(&[named.clone()], "a.example.org"), Policy::Allow);
+        assert_eq!(of(&[named.clone()], "b.org:22"), Policy::Allow);
+        assert_eq!(of(&[named.clone()], "b.org"), Policy::Ask, "another port");
+        let deny = rule(Policy::Deny, &[], &[], &["a.example.org"]);
+        assert_eq!(of(&[named.clone(), deny], "a.example.org"), Policy::Deny);
+        for other in [
+            exec(rule(Policy::Allow, &[], &[], &[])),
+            rule(Policy::Allow, &[], &[], &["*"]),
+            exec(rule(Policy::Allow, &["*"], &[], &[])),
+            PolicyRule { answered: true, ..named.clone() },
+        ] {
+            assert_eq!(of(&[other.clone()], "a.example.org"), Policy::Ask, "{other:?}");
+        }
+        let granted = PolicyRule {
+            grant: Some(CallId { run: crate::ids::RunId(uuid::Uuid::nil()), step: 1, index: 0 }),
+            ..named
+        };
+        assert_eq!(of(&[granted], "a.example.org"), Policy::Allow, "somebody granted it");
     }
 
     /// An agent may write into the folder of its project.

@@ -25,6 +25,12 @@ pub(crate) struct Evidence {
     /// The command runs outside of the sandbox that its run has: somebody approved that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) unconfined: bool,
+    /// The hosts that the command reaches from its sandbox, beyond those of the rules.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) hosts: Vec<String>,
+    /// The files and folders outside the workspace that the command writes from its sandbox.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) writable: Vec<PathBuf>,
 }
 
 /// The state of a file before and after a change.

@@ -21,10 +21,11 @@ use crate::error::ToolError;
 use crate::evidence::Evidence;
 use crate::folder::{CallFolder, CallState, EndedBy, ExitRecord};
 use crate::limits::{
-    ATTACHED_TICK_MS, BACKGROUND_MS, FOLLOWED_TICK_MS, FORCE_MS, REASON_BYTES, SLACK_MS, TIMEOUT_S, URGE_TICK_MS,
+    ATTACHED_TICK_MS, BACKGROUND_MS, EXITS, FOLLOWED_TICK_MS, FORCE_MS, HOST_BYTES, REASON_BYTES, SLACK_MS, TIMEOUT_S,
+    URGE_TICK_MS,
 };
 use crate::live::LiveOutput;
-use crate::paths::Workspace;
+use crate::paths::{ResolvedPath, Workspace};
 use crate::supervise::{Job, SUPERVISOR};
 use crate::tool::{Act, CallSite, OnOutput, ParsedCall, Tool, ToolCall, ToolFuture};
 use crate::tool_set::{self, spec};
@@ -47,6 +48,18 @@ impl Tool for Exec {
                 "command": { "type": "string", "minLength": 1, "description": "The command." },
                 "background": { "type": "boolean", "description": "Let it go on in the background, for at most 24 hours." },
                 "yield_ms": { "type": "integer", "minimum": 10, "maximum": 120_000, "description": "Put it into the background only if it has not ended after so many milliseconds." },
+                "hosts": {
+                    "type": "array",
+                    "items": { "type": "string", "minLength": 1 },
+                    "maxItems": EXITS,
+                    "description": "Only if its sandbox refused them: the hosts that it has to reach, each as `host` or `host:port`. The user is asked.",
+                },
+                "writable": {
+                    "type": "array",
+                    "items": { "type": "string", "minLength": 1 },
+                    "maxItems": EXITS,
+                    "description": "Only if its sandbox refused them: the folders and files outside the workspace that it has to write. The user is asked.",
+                },
                 "outside_sandbox": { "type": "string", "minLength": 1, "description": "Only if it failed for the sandbox: why it has to run outside of it. The user is asked." },
                 "timeout_s": { "type": "integer", "minimum": 1, "maximum": TIMEOUT_S, "description": format!("Seconds after which it is ended: {timeout_s} if left out, at most {TIMEOUT_S}. It ends no command in the background.") },
             }),
@@ -75,6 +88,12 @@ pub(crate) struct ExecArguments {
     timeout_s: Option<u64>,
     /// Why it has to run outside of its sandbox.
     outside_sandbox: Option<String>,
+    /// The hosts that it reaches from its sandbox.
+    #[serde(default)]
+    hosts: Vec<String>,
+    /// The files and folders outside the workspace that it writes.
+    #[serde(default)]
+    writable: Vec<String>,
 }
 
 impl ExecArguments {
@@ -97,7 +116,15 @@ impl ToolCall for ExecArguments {
         if self.yields_after(site.context.tool_timeout_ms).is_some() && running >= RUNNING_PROCESSES {
             return Err(ToolError::ManyProcesses { most: RUNNING_PROCESSES });
         }
-        Ok(vec![Act::Run { line: self.command.clone(), to: None, outside: self.outside_sandbox.clone() }])
+        let line = self.command.clone();
+        let run = Act::Run { line: line.clone(), to: None, outside: self.outside_sandbox.clone() };
+        // What runs outside reaches all of it.
+        if self.outside_sandbox.is_some() || self.hosts.is_empty() && self.writable.is_empty() {
+            return Ok(vec![run]);
+        }
+        let hosts = self.hosts.iter().map(|host| exit_host(host)).collect::<Result<_, _>>()?;
+        let paths = self.writable.iter().map(|path| exit_path(site, path)).collect::<Result<_, _>>()?;
+        Ok(vec![run, Act::Exit { line, hosts, paths }])
     }
 
     fn timeout_ms(&self) -> Option<u64> {
@@ -134,6 +161,40 @@ impl ToolCall for ExecArguments {
             end(context, request.id, self, grace).await.unwrap_or_else(unseen)
         })
     }
+}
+
+/// A host that a command asks for, in the form that rules have.
+fn exit_host(given: &str) -> Result<String, ToolError> {
+    let host = given.trim_end_matches('.').to_ascii_lowercase();
+    let (name, port) = match host.rsplit_once(':') {
+        Some((name, port)) if !name.contains(':') || name.ends_with(']') => (name, Some(port)),
+        _ => (host.as_str(), None),
+    };
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    let is_address = name.starts_with('[') && name.ends_with(']') && name.len() > 2;
+    let is_host = is_address || !name.is_empty() && name.chars().all(is_name);
+    let is_port = port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port != 0));
+    if !is_host || !is_port || host.len() > HOST_BYTES {
+        let violations =
+            format!("`hosts`: {given:?} is no host: write `example.org` or `example.org:8443`, without a path or `*`");
+        return Err(ToolError::Arguments { tool: "exec".to_owned(), violations });
+    }
+    // These two need no port.
+    Ok(match port {
+        Some("80" | "443") => name.to_owned(),
+        _ => host,
+    })
+}
+
+/// A file or folder that a command asks to write.
+fn exit_path(site: &CallSite<'_>, given: &str) -> Result<ResolvedPath, ToolError> {
+    let path = site.resolve(given)?;
+    if path.look().is_err() {
+        let violations =
+            format!("`writable`: {} does not exist: name the folder in which it is to be made", path.shown);
+        return Err(ToolError::Arguments { tool: "exec".to_owned(), violations });
+    }
+    Ok(path)
 }
 
 /// The command in the arguments of a call; none if they are not valid.

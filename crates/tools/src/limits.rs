@@ -411,3 +411,8 @@ pub(crate) const CHOICES: usize = 20;
 
 /// Characters of a choice: a line or two.
 pub(crate) const CHOICE_CHARS: usize = 200;
+
+/// Hosts, and files and folders, that a command asks for beyond its sandbox: a question has to be read.
+pub(crate) const EXITS: usize = 16;
+/// Bytes of a host with its port.
+pub(crate) const HOST_BYTES: usize = 260;

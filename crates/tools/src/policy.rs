@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
-use engine::policy::{PolicyRule, RuleDecision, RuleSubject, decide};
-use engine::{CallId, Hash, Policy, Settings, ToolClass, ToolSpec, UserQuestion};
+use engine::policy::{PolicyRule, RuleDecision, RuleSubject, decide, decide_exit};
+use engine::{CallId, Hash, Policy, Sandbox, SandboxMode, Settings, ToolClass, ToolSpec, UserQuestion};
 
 use crate::call::{CallRequest, Context};
 use crate::cancel::Cancel;
@@ -14,7 +14,7 @@ use crate::evidence::{Evidence, FileChange};
 use crate::limits::QUOTED_BYTES;
 use crate::masking::Secrets;
 use crate::paths::{ResolvedPath, Workspace};
-use crate::policy_rules::{CommandLine, Globs, by_commands, by_file};
+use crate::policy_rules::{CommandLine, Globs, by_commands, by_file, exit_to_file};
 use crate::sandbox::SandboxState;
 use crate::tool::{Act, CallSite, ParsedCall, Work};
 use crate::tool_set::unknown;
@@ -99,6 +99,8 @@ impl Verdict {
         }
         self.evidence.outside.extend(other.evidence.outside);
         self.evidence.unconfined |= other.evidence.unconfined;
+        self.evidence.hosts.extend(other.evidence.hosts);
+        self.evidence.writable.extend(other.evidence.writable);
         self.grant = self.grant.or(other.grant);
         self
     }
@@ -158,6 +160,7 @@ fn by_acts(
                 tool,
                 &Line { text: &line, to: to.as_deref(), outside: outside.as_deref() },
             ),
+            Act::Exit { line, hosts, paths } => by_exit(settings, tool, &line, (hosts, paths)),
             Act::Fetch(url) => by_address(settings, tool, &url),
             Act::Other { question } => by_class(settings, spec, question),
         };
@@ -375,6 +378,73 @@ fn by_command(settings: &Settings, program: &Path, tool: &str, asked: &Line<'_>)
     let unconfined = state == SandboxState::Missing || state != SandboxState::Off && outside.is_some();
     let evidence = Evidence { unconfined: unconfined && to.is_none(), ..Evidence::default() };
     Verdict { decision, evidence, reason, grant: rule.and_then(|rule| rule.grant) }
+}
+
+/// What a command reaches beyond its sandbox. Keys stay hidden, whatever is approved.
+fn by_exit(settings: &Settings, tool: &str, line: &str, (hosts, paths): (Vec<String>, Vec<ResolvedPath>)) -> Verdict {
+    let globs = Globs::default();
+    let mut verdict = Verdict::allowed();
+    let (mut asked_hosts, mut asked_paths) = (vec![], vec![]);
+    for exit in exits(settings, (&hosts, &paths)) {
+        let RuleDecision { decision, rule } = exit.decision(settings, tool, &globs);
+        match (decision, exit) {
+            (Policy::Deny, exit) => {
+                let reason = Some(format!("may not {}: {}", exit.act(), denied_by(rule)));
+                return Verdict { decision: Policy::Deny, reason, ..Verdict::allowed() };
+            }
+            (Policy::Allow, _) => verdict.grant = verdict.grant.or(rule.and_then(|rule| rule.grant)),
+            (Policy::Ask, Exit::Host(host)) => asked_hosts.push(host.to_owned()),
+            (Policy::Ask, Exit::Path(path)) => asked_paths.push(path.shown.clone()),
+        }
+    }
+    let asked = [("reach", asked_hosts), ("write to", asked_paths)];
+    let asked: Vec<String> = asked
+        .into_iter()
+        .filter(|(_, what)| !what.is_empty())
+        .map(|(act, what)| format!("{act} {}", what.join(", ")))
+        .collect();
+    if !asked.is_empty() {
+        verdict.decision = Policy::Ask;
+        verdict.reason = Some(format!("let the command `{}` {} from its sandbox", quoted(line), asked.join(" and ")));
+    }
+    verdict.evidence.hosts = hosts;
+    verdict.evidence.writable = paths.into_iter().map(|path| path.real).collect();
+    verdict
+}
+
+/// One thing that a command reaches beyond its sandbox.
+#[derive(Clone, Copy)]
+pub(crate) enum Exit<'a> {
+    Host(&'a str),
+    Path(&'a ResolvedPath),
+}
+
+impl<'a> Exit<'a> {
+    pub(crate) fn decision(self, settings: &'a Settings, tool: &str, globs: &Globs) -> RuleDecision<'a> {
+        match self {
+            Self::Host(host) => decide_exit(&settings.policy, tool, RuleSubject::Host(Some(host))),
+            Self::Path(path) => exit_to_file((&settings.policy, globs), tool, path),
+        }
+    }
+
+    pub(crate) fn act(self) -> String {
+        match self {
+            Self::Host(host) => format!("reach {host} from the sandbox"),
+            Self::Path(path) => format!("write to {} from the sandbox", path.shown),
+        }
+    }
+}
+
+/// What a command asks for beyond what its sandbox allows.
+pub(crate) fn exits<'a>(
+    settings: &Settings,
+    (hosts, paths): (&'a [String], &'a [ResolvedPath]),
+) -> impl Iterator<Item = Exit<'a>> {
+    let Sandbox { mode, network, .. } = settings.sandbox;
+    let has_sandbox = mode != SandboxMode::Off;
+    let hosts = hosts.iter().filter(move |_| has_sandbox && !network).map(|host| Exit::Host(host));
+    let is_kept = move |path: &&ResolvedPath| has_sandbox && !(path.inside && mode == SandboxMode::Workspace);
+    hosts.chain(paths.iter().filter(is_kept).map(Exit::Path))
 }
 
 fn by_address(settings: &Settings, tool: &str, url: &str) -> Verdict {

@@ -14,7 +14,7 @@ use crate::guard::Protected;
 use crate::masking::Secrets;
 use crate::output::Outputs;
 use crate::paths::{ResolvedPath, THIS_PROGRAM, Workspace};
-use crate::policy::{of_commands, outside_of_sandbox};
+use crate::policy::{Exit, exits, of_commands, outside_of_sandbox};
 use crate::policy_rules::{CallRules, Globs, by_address, by_file};
 use crate::sandbox::SandboxState;
 use crate::shell::simple_commands;
@@ -75,6 +75,11 @@ pub fn explain(settings: &Settings, tool: &str, arguments: &[u8]) -> Result<Vec<
                     None => explained.push(of("run what cannot be read as simple commands".to_owned(), on(None), EXEC)),
                 }
             }
+            Act::Exit { hosts, paths, .. } => {
+                let globs = Globs::default();
+                let on = |exit: Exit<'_>| of(exit.act(), exit.decision(settings, tool, &globs), SANDBOX);
+                explained.extend(exits(settings, (&hosts, &paths)).map(on));
+            }
             Act::Fetch(url) => {
                 explained.push(of(format!("fetch {url}"), by_address(rules, tool, &url, settings.web_fetch), FETCH));
             }
@@ -114,6 +119,10 @@ pub fn suggest(
     let acts = acts.acts(&CallSite { context: &context, workspace: &workspace }).ok()?;
     let (is_given, mut offered) = (!patterns.is_empty(), Offered::default());
     let (mut commands, mut paths, mut hosts) = (false, false, false);
+    let is_of_command = |act: &ExplainedAct| act.setting == EXEC;
+    let is_allowed = acts.iter().any(|act| matches!(act, Act::Exit { .. }))
+        && explain(settings, tool, arguments)
+            .is_ok_and(|acts| acts.iter().filter(|act| is_of_command(act)).all(|act| act.decision == Policy::Allow));
     for act in acts {
         match act {
             Act::Read { verb, path } | Act::Write { verb, path } => {
@@ -124,6 +133,25 @@ pub fn suggest(
             }
             // Leaving the sandbox is approved once only.
             Act::Run { outside: Some(_), .. } => return None,
+            Act::Exit { hosts: reached, paths: written, .. } => {
+                for exit in exits(settings, (&reached, &written)) {
+                    if exit.decision(settings, tool, &Globs::default()).decision != Policy::Ask {
+                        continue;
+                    }
+                    match exit {
+                        Exit::Host(host) => {
+                            hosts = true;
+                            offered.hosts.push(host.to_owned());
+                        }
+                        Exit::Path(path) => {
+                            paths = true;
+                            offered.paths.push(exact(path));
+                        }
+                    }
+                }
+            }
+            // A command that is allowed needs no rule; what it reaches does.
+            Act::Run { .. } if is_allowed => {}
             Act::Run { line, to, .. } => {
                 let known = if to.is_none() { simple_commands(&line)? } else { return None };
                 let known = Some(known).filter(|known| !known.is_empty())?;
@@ -158,6 +186,7 @@ pub fn suggest(
     let rule = PolicyRule {
         decision: Policy::Allow,
         origin,
+        answered: false,
         restricts: false,
         grant: Some(call),
         tools,
@@ -268,6 +297,7 @@ const OUTSIDE: &str = "tools.outside_workspace.policy";
 const EXECUTED: &str = "tools.executed_files.policy";
 const EXEC: &str = "tools.exec.policy";
 const FETCH: &str = "tools.web_fetch.policy";
+const SANDBOX: &str = "the sandbox";
 const CLASS: &str = "the class of the tool";
 
 fn of(act: String, RuleDecision { decision, rule }: RuleDecision<'_>, setting: &'static str) -> ExplainedAct {

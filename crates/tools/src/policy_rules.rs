@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use engine::policy::{Argv, PolicyRule, RuleDecision, RuleSubject, decide, reads_commands, strictness};
+use engine::policy::{Argv, PolicyRule, RuleDecision, RuleSubject, decide, decide_exit, reads_commands, strictness};
 use engine::{Policy, Settings};
 use globset::{GlobBuilder, GlobMatcher};
 use reqwest::Url;
@@ -90,6 +90,15 @@ pub(crate) fn by_file<'a>(
     decide(rules, tool, RuleSubject::Path(&|glob| is_of(glob, path, globs)), default)
 }
 
+/// The decision on a file that a command writes from its sandbox.
+pub(crate) fn exit_to_file<'a>(
+    (rules, globs): (&'a [PolicyRule], &Globs),
+    tool: &str,
+    path: &ResolvedPath,
+) -> RuleDecision<'a> {
+    decide_exit(rules, tool, RuleSubject::Path(&|glob| is_of(glob, path, globs)))
+}
+
 /// An absolute glob is one of absolute paths, any other of paths in the workspace. A glob of a folder is one of what is in it too.
 fn is_of(glob: &str, path: &ResolvedPath, globs: &Globs) -> bool {
     let matches = |path: &std::path::Path| globs.matchers(glob).iter().any(|matcher| matcher.is_match(path));
@@ -144,7 +153,17 @@ mod tests {
     fn rule(decision: Policy, commands: &[&str]) -> PolicyRule {
         let commands = commands.iter().map(|text| (*text).to_owned()).collect();
         let (origin, restricts) = ("here".to_owned(), false);
-        PolicyRule { decision, origin, restricts, grant: None, tools: vec![], commands, paths: vec![], hosts: vec![] }
+        PolicyRule {
+            decision,
+            origin,
+            restricts,
+            grant: None,
+            answered: false,
+            tools: vec![],
+            commands,
+            paths: vec![],
+            hosts: vec![],
+        }
     }
 
     /// R24: every simple command of a line must be allowed by itself.

@@ -67,6 +67,15 @@ pub enum Act {
         /// Why it has to run outside of its sandbox, if it asks for that.
         outside: Option<String>,
     },
+    /// Its command reaches what its sandbox keeps from it.
+    Exit {
+        /// The command line.
+        line: String,
+        /// Hosts, each as `HOST` or `HOST:PORT`.
+        hosts: Vec<String>,
+        /// Files and folders that it writes.
+        paths: Vec<ResolvedPath>,
+    },
     /// It requests this address from the web.
     Fetch(String),
     /// It does something else to the world, in the words of a question.

@@ -263,6 +263,7 @@ fn r60_a_question_gives_one_grant() {
     let rule = crate::policy::PolicyRule {
         decision: crate::settings::Policy::Allow,
         origin: "here".to_owned(),
+        answered: false,
         restricts: false,
         grant: Some(id),
         tools: vec![],

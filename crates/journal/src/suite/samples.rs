@@ -464,6 +464,7 @@ fn grant() -> ApprovalGrant {
     let rule = PolicyRule {
         decision: Policy::Allow,
         origin: "a grant".to_owned(),
+        answered: false,
         restricts: false,
         grant: Some(id),
         tools: vec!["exec".to_owned()],

@@ -113,6 +113,7 @@ async fn r24_a_redirect_leaves_no_rule_on_hosts() {
     let rule = |decision, host: &str| PolicyRule {
         decision,
         origin: "config.toml:1".to_owned(),
+        answered: false,
         restricts: false,
         grant: None,
         tools: vec![],

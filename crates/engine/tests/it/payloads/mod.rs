@@ -180,6 +180,7 @@ fn grant() -> engine::ApprovalGrant {
         origin: "allowed in answer to a question".into(),
         restricts: true,
         grant: Some(CALL),
+        answered: true,
         tools: vec!["exec".into()],
         commands: vec!["git log *".into()],
         paths: vec!["a".into()],
