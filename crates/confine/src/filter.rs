@@ -32,8 +32,8 @@ impl Sockets {
     pub(crate) fn of(tier: Tier, network: NetworkAccess) -> Self {
         match (tier, network) {
             // Without a namespace only the absence of sockets keeps a command from the network.
-            (Tier::B | Tier::C, NetworkAccess::None) => Self::None,
-            (Tier::A, NetworkAccess::None) | (_, NetworkAccess::Host) => Self::Internet,
+            (Tier::B | Tier::C, NetworkAccess::None | NetworkAccess::Proxy) => Self::None,
+            (Tier::A, NetworkAccess::None | NetworkAccess::Proxy) | (_, NetworkAccess::Host) => Self::Internet,
         }
     }
 }

@@ -35,6 +35,8 @@ pub(crate) struct InitOrder {
     pub(crate) entries: Vec<ViewEntry>,
     pub(crate) writable: Vec<PathBuf>,
     pub(crate) network: NetworkAccess,
+    /// Where the proxy of the command listens on its loopback interface, if it has one.
+    pub(crate) proxy_port: Option<u16>,
     pub(crate) limits: ResourceLimits,
 }
 
@@ -103,7 +105,7 @@ fn run(outer: &mut Outer) -> Result<CommandEnd, SetupError> {
 }
 
 fn start(order: &InitOrder) -> Result<Pid, SetupError> {
-    let environment = launch::command_environment(&order.temporary);
+    let environment = launch::with_proxy(launch::command_environment(&order.temporary), order.proxy_port);
     // Looked for here, because the standard library copies the whole process where it does so itself.
     let mut command = Command::new(launch::found(&order.program, &environment)?);
     command.arg0(&order.program).args(&order.arguments).env_clear().envs(environment).process_group(0);

@@ -13,7 +13,8 @@ use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::profile::Profile;
+use crate::handover::ListenerReceiver;
+use crate::profile::{NetworkAccess, Profile, Tier};
 use crate::setup::{AtStep as _, Error, SetupError, SetupStep};
 
 /// The first argument of the first process inside.
@@ -43,12 +44,30 @@ impl Profile {
         arguments: impl IntoIterator<Item = OsString>,
         environment: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Command, Error> {
-        let order = Order { words: launcher.words.clone(), profile: self.clone() };
-        let order = serde_json::to_string(&order).map_err(|source| Error::Profile { source })?;
-        let mut command = Command::new(&launcher.executable);
-        command.args(&launcher.words).arg(program).args(arguments);
-        hand_over(&mut command, order.as_ref(), environment);
-        Ok(command)
+        let order = Order { words: launcher.words.clone(), profile: self.clone(), listener: None };
+        order.command(launcher, program, arguments, environment)
+    }
+
+    /// The same for a profile whose network is [`NetworkAccess::Proxy`]: the caller receives the socket at which programs inside
+    /// find their proxy, once it has started the command. Without [`Profile::reaches_hosts`] there is no receiver, and the command
+    /// reaches nothing.
+    pub fn proxied_command(
+        &self,
+        launcher: &Launcher,
+        program: &OsStr,
+        arguments: impl IntoIterator<Item = OsString>,
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Result<(Command, Option<ListenerReceiver>), Error> {
+        let receiver = self.reaches_hosts().then(ListenerReceiver::new).transpose();
+        let receiver = receiver.map_err(|source| Error::Start { source })?;
+        let listener = receiver.as_ref().map(|receiver| receiver.name().to_owned());
+        let order = Order { words: launcher.words.clone(), profile: self.clone(), listener };
+        Ok((order.command(launcher, program, arguments, environment)?, receiver))
+    }
+
+    /// Whether the command reaches hosts through a proxy of its caller: only a network namespace keeps it from all others.
+    pub fn reaches_hosts(&self) -> bool {
+        self.network == NetworkAccess::Proxy && self.tier == Tier::A
     }
 }
 
@@ -58,6 +77,25 @@ pub(crate) struct Order {
     /// The words of the launcher, by which the outer process starts the first process inside.
     pub(crate) words: Vec<String>,
     pub(crate) profile: Profile,
+    /// The name of the abstract socket to which the outer process gives the listening socket of the proxy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) listener: Option<Vec<u8>>,
+}
+
+impl Order {
+    fn command(
+        &self,
+        launcher: &Launcher,
+        program: &OsStr,
+        arguments: impl IntoIterator<Item = OsString>,
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Result<Command, Error> {
+        let order = serde_json::to_string(self).map_err(|source| Error::Profile { source })?;
+        let mut command = Command::new(&launcher.executable);
+        command.args(&launcher.words).arg(program).args(arguments);
+        hand_over(&mut command, order.as_ref(), environment);
+        Ok(command)
+    }
 }
 
 /// Sets the environment of a process that confines itself.
@@ -88,6 +126,21 @@ pub(crate) fn command_environment(temporary: &Path) -> Vec<(OsString, OsString)>
     let is_ours = |name: &OsString| TEMPORARY.iter().any(|ours| name == ours);
     let ours = TEMPORARY.map(|name| (OsString::from(name), temporary.as_os_str().to_owned()));
     given.filter(|(name, _)| !is_ours(name)).chain(ours).collect()
+}
+
+/// The variables of the command, with those by which programs find a proxy at this port of their loopback interface. One of the
+/// host would not be reachable.
+pub(crate) fn with_proxy(environment: Vec<(OsString, OsString)>, port: Option<u16>) -> Vec<(OsString, OsString)> {
+    let Some(port) = port else { return environment };
+    let http = format!("http://127.0.0.1:{port}");
+    let all = format!("socks5h://127.0.0.1:{port}");
+    let ours =
+        [("HTTP_PROXY", &*http), ("HTTPS_PROXY", &http), ("ALL_PROXY", &all), ("NO_PROXY", "localhost,127.0.0.1,::1")];
+    let ours = ours.iter().flat_map(|(name, value)| [(name.to_string(), value), (name.to_lowercase(), value)]);
+    let ours: Vec<_> = ours.map(|(name, value)| (OsString::from(name), OsString::from(value))).collect();
+    let is_ours = |name: &OsString| ours.iter().any(|(ours, _)| name == ours);
+    let given: Vec<_> = environment.into_iter().filter(|(name, _)| !is_ours(name)).collect();
+    given.into_iter().chain(ours).collect()
 }
 
 /// Where a program is in the `PATH` of the command; its name as it is if it has a slash.

@@ -18,6 +18,7 @@
 mod capabilities;
 mod descriptors;
 mod filter;
+mod handover;
 mod init;
 mod landlocked;
 mod launch;
@@ -40,6 +41,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
+pub use handover::{ExpectedListener, ListenerReceiver};
 pub use launch::Launcher;
 pub use probe::{SandboxSupport, probe};
 pub use profile::{NameKind, NetworkAccess, Profile, ProtectedName, ResourceLimits, Tier, WorkspaceAccess};

@@ -16,7 +16,9 @@ pub(crate) fn enter(network: NetworkAccess) -> Result<(), SetupError> {
     unshare(CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWUTS).at(SetupStep::IpcNamespace, "unshare")?;
     match network {
         NetworkAccess::Host => Ok(()),
-        NetworkAccess::None => unshare(CloneFlags::CLONE_NEWNET).at(SetupStep::NetworkNamespace, "unshare"),
+        NetworkAccess::None | NetworkAccess::Proxy => {
+            unshare(CloneFlags::CLONE_NEWNET).at(SetupStep::NetworkNamespace, "unshare")
+        }
     }
 }
 
@@ -24,7 +26,9 @@ pub(crate) fn enter(network: NetworkAccess) -> Result<(), SetupError> {
 pub(crate) fn bring_loopback_up(network: NetworkAccess) -> Result<(), SetupError> {
     match network {
         NetworkAccess::Host => Ok(()),
-        NetworkAccess::None => loopback::bring_up().at(SetupStep::NetworkNamespace, "the loopback interface"),
+        NetworkAccess::None | NetworkAccess::Proxy => {
+            loopback::bring_up().at(SetupStep::NetworkNamespace, "the loopback interface")
+        }
     }
 }
 

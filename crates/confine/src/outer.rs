@@ -46,7 +46,7 @@ fn prepared(arguments: &[OsString]) -> Result<(Order, ReportFile), SetupError> {
 /// Runs the command, and writes an error to the report too.
 fn run(order: &Order, arguments: &[OsString], mut report: ReportFile) -> Result<CommandEnd, SetupError> {
     let ended = Plan::of(&order.profile).and_then(|plan| match order.profile.tier {
-        Tier::A => namespaced::run(&plan, &order.words, arguments, &mut report),
+        Tier::A => namespaced::run(&plan, order, arguments, &mut report),
         Tier::B => become_command(&plan, arguments, &mut report),
         Tier::C => Err(SetupError::new(SetupStep::Profile, "tier C is no sandbox")),
     });
@@ -64,7 +64,7 @@ fn become_command(plan: &Plan, arguments: &[OsString], report: &mut ReportFile) 
     // Away from the terminal of the caller; not possible for the leader of a group, which keeps it.
     let _ = setsid();
     let connections = match profile.network {
-        NetworkAccess::None => Connections::Forbidden,
+        NetworkAccess::None | NetworkAccess::Proxy => Connections::Forbidden,
         NetworkAccess::Host => Connections::Allowed,
     };
     let rules = FileRules::on_host(&plan.writable(), &plan.hidden, connections)
@@ -75,7 +75,7 @@ fn become_command(plan: &Plan, arguments: &[OsString], report: &mut ReportFile) 
     capabilities::forbid_new_privileges().at(SetupStep::Privileges, "no_new_privs")?;
     let (landlock, landlock_abi) = rules.apply()?;
     filter::apply(Sockets::of(Tier::B, profile.network))?;
-    let layers = layers_without_namespaces(landlock, landlock_abi);
+    let layers = layers_without_namespaces(profile.network, landlock, landlock_abi);
     let state = ConfineState::Confined;
     let confined = ConfineReport { state, layers: Some(layers), unprotected: not_held(profile) };
     report.write(&confined).at(SetupStep::Profile, "the report")?;
@@ -85,14 +85,18 @@ fn become_command(plan: &Plan, arguments: &[OsString], report: &mut ReportFile) 
     Err(SetupError::of_command(&arguments[0], &error))
 }
 
-fn layers_without_namespaces(landlock: LayerState, landlock_abi: u32) -> SandboxLayers {
+fn layers_without_namespaces(network: NetworkAccess, landlock: LayerState, landlock_abi: u32) -> SandboxLayers {
     let absent = || LayerState::absent("tier B has no namespaces");
+    let network = match network {
+        NetworkAccess::None | NetworkAccess::Host => absent(),
+        NetworkAccess::Proxy => LayerState::absent("tier B has no namespaces, so no host can be reached by rule"),
+    };
     SandboxLayers {
         tier: Tier::B,
         user: absent(),
         mounts: absent(),
         processes: absent(),
-        network: absent(),
+        network,
         ipc: absent(),
         landlock,
         landlock_abi,

@@ -42,13 +42,17 @@ pub enum WorkspaceAccess {
     ReadOnly,
 }
 
-/// What a command can reach. A variant for listed hosts through a proxy may follow.
+/// What a command can reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum NetworkAccess {
     /// Nothing outside. In tier A it has a loopback interface of its own; in tier B it can make no socket.
     None,
+    /// In tier A what its caller connects it to, and nothing else: the listening socket of
+    /// [`Profile::proxied_command`](Profile::proxied_command) is all that leads out of its network namespace. In tier B it is as
+    /// `None`: [`Profile::reaches_hosts`] says so.
+    Proxy,
     /// What the host can reach. Local sockets and other families of sockets than IP stay forbidden.
     Host,
 }

@@ -216,7 +216,8 @@ pub fn matches_word(pattern: &str, text: &str) -> bool {
     true
 }
 
-fn matches_host(pattern: &str, host: &str) -> bool {
+/// Whether a host name is what a pattern names: one name, all names below one (`*.example.org`), or any (`*`).
+pub fn matches_host(pattern: &str, host: &str) -> bool {
     let (pattern, host) = (pattern.to_ascii_lowercase(), host.trim_end_matches('.').to_ascii_lowercase());
     match pattern.strip_prefix("*.") {
         Some(domain) => host.strip_suffix(domain).is_some_and(|before| before.len() > 1 && before.ends_with('.')),

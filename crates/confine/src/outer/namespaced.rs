@@ -11,6 +11,7 @@ use rustix::process::{
 };
 
 use super::plan::Plan;
+use crate::handover::ListenerSender;
 use crate::init::{InitMessage, InitOrder, InitPipes};
 use crate::launch::{self, INIT, hand_over};
 use crate::profile::{NetworkAccess, Tier, WorkspaceAccess};
@@ -23,14 +24,16 @@ use crate::{capabilities, namespaces};
 /// Runs the command in namespaces of its own, until it and everything that it started has ended.
 pub(super) fn run(
     plan: &Plan,
-    words: &[String],
+    launch: &launch::Order,
     arguments: &[OsString],
     report: &mut ReportFile,
 ) -> Result<CommandEnd, SetupError> {
+    // Without it the command reaches nothing, as it is then for the caller too.
+    let sender = launch.listener.as_deref().and_then(|name| ListenerSender::connect(name).ok());
     namespaces::enter(plan.profile.network)?;
     // It starts while this process goes on with its own part.
-    let mut init = Init::start(plan, words)?;
-    let ended = run_with(&mut init, plan, arguments, report);
+    let mut init = Init::start(plan, &launch.words)?;
+    let ended = run_with(&mut init, plan, (arguments, sender), report);
     if ended.is_err() {
         init.kill();
     }
@@ -40,15 +43,16 @@ pub(super) fn run(
 fn run_with(
     init: &mut Init,
     plan: &Plan,
-    arguments: &[OsString],
+    (arguments, sender): (&[OsString], Option<ListenerSender>),
     report: &mut ReportFile,
 ) -> Result<CommandEnd, SetupError> {
     namespaces::bring_loopback_up(plan.profile.network)?;
+    let proxy_port = sender.and_then(|sender| sender.listen().ok());
     hide()?;
     // From here on this process has something to clean up, so a signal must not end it.
     let signals = Signals::hold().at(SetupStep::Init, "signals")?;
     let protection = protection(plan)?;
-    let order = order(plan, &protection, arguments);
+    let order = order(plan, &protection, arguments, proxy_port);
     let confined = order.and_then(|order| run_protected(init, plan, &order, &signals, report));
     if confined.is_err() {
         // What is protected stays so until nothing is left that could change it.
@@ -70,7 +74,12 @@ fn protection(plan: &Plan) -> Result<Protection, SetupError> {
 }
 
 /// What the first process inside is to do.
-fn order(plan: &Plan, protection: &Protection, arguments: &[OsString]) -> Result<Order, SetupError> {
+fn order(
+    plan: &Plan,
+    protection: &Protection,
+    arguments: &[OsString],
+    proxy_port: Option<u16>,
+) -> Result<Order, SetupError> {
     let mut entries = plan.entries()?;
     entries.extend(protection.entries());
     let order = InitOrder {
@@ -81,6 +90,7 @@ fn order(plan: &Plan, protection: &Protection, arguments: &[OsString]) -> Result
         entries,
         writable: plan.writable(),
         network: plan.profile.network,
+        proxy_port,
         limits: plan.profile.limits.clone(),
     };
     let line = serde_json::to_string(&order).at(SetupStep::Profile, "the profile")? + "\n";
@@ -119,7 +129,7 @@ fn hide() -> Result<(), SetupError> {
 
 fn layers(network: NetworkAccess, landlock: LayerState, landlock_abi: u32) -> SandboxLayers {
     let network = match network {
-        NetworkAccess::None => LayerState::Enforced,
+        NetworkAccess::None | NetworkAccess::Proxy => LayerState::Enforced,
         NetworkAccess::Host => LayerState::absent("the profile allows the network of the host"),
     };
     SandboxLayers {

@@ -94,8 +94,10 @@ impl<'a> Plan<'a> {
     }
 
     fn name_servers(&self) -> Result<Option<ViewEntry>, SetupError> {
-        if self.profile.network == NetworkAccess::None {
-            return Ok(None);
+        // Whoever connects for the command resolves names for it too.
+        match self.profile.network {
+            NetworkAccess::None | NetworkAccess::Proxy => return Ok(None),
+            NetworkAccess::Host => {}
         }
         let path = resolved(Path::new(NAME_SERVERS)).at(SetupStep::Profile, NAME_SERVERS)?;
         let is_masked = |path: &PathBuf| DAEMONS.iter().any(|folder| path.starts_with(folder));

@@ -10,8 +10,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use confine::{
-    ConfineReport, Launcher, NetworkAccess, Profile, ResourceLimits, SandboxSupport, Tier, WorkspaceAccess,
-    default_read_only, probe,
+    ConfineReport, Launcher, ListenerReceiver, NetworkAccess, Profile, ResourceLimits, SandboxSupport, Tier,
+    WorkspaceAccess, default_read_only, probe,
 };
 use tempfile::TempDir;
 
@@ -184,6 +184,18 @@ impl World {
         self.user.become_it(&mut command);
         command.stdin(Stdio::null()).current_dir("/");
         command
+    }
+
+    /// The same with what receives the listener of its proxy. The caller has a proxy of its own.
+    pub(crate) fn proxied_command(&self, profile: &Profile, argv: &[&str]) -> (Command, Option<ListenerReceiver>) {
+        let arguments = argv[1..].iter().map(OsString::from);
+        let of_host = ["http_proxy", "HTTPS_PROXY", "NO_PROXY"].map(|name| (name.into(), "http://192.0.2.1".into()));
+        let environment = self.environment().into_iter().chain(of_host);
+        let (mut command, receiver) =
+            profile.proxied_command(&self.launcher(), argv[0].as_ref(), arguments, environment).unwrap();
+        self.user.become_it(&mut command);
+        command.stdin(Stdio::null()).current_dir("/");
+        (command, receiver)
     }
 
     /// The same without a sandbox.
