@@ -151,7 +151,7 @@ mod tests {
         let port = ListenerSender::connect(receiver.name()).unwrap().listen().unwrap();
         assert_ne!(port, 0);
         let mut other = std::process::Command::new("true").spawn().unwrap();
-        let error = receiver.expect_from(&other).unwrap().receive(Duration::from_secs(60)).unwrap_err();
+        let error = receiver.expect_from(&other).unwrap().receive(Duration::from_mins(1)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::UnexpectedEof, "{error}");
         other.wait().unwrap();
     }
@@ -171,7 +171,7 @@ mod tests {
         let receiver = ListenerReceiver::new().unwrap();
         let port = ListenerSender::connect(receiver.name()).unwrap().listen().unwrap();
         let expected = receiver.expect(rustix::process::getpid()).unwrap();
-        let listener = expected.receive(Duration::from_secs(60)).unwrap();
+        let listener = expected.receive(Duration::from_mins(1)).unwrap();
         assert_eq!(listener.local_addr().unwrap(), (Ipv4Addr::LOCALHOST, port).into());
     }
 }

@@ -470,7 +470,16 @@ async fn start(
     let job = move |_: &Cancel| {
         let folder = Workspace::open(&here.workspace, &here.protected)?.root;
         let sandbox = if sandboxed { Some(sandbox::profile(&here, &folder, &of_call)?) } else { None };
-        Ok(serde_json::to_vec(&Job { command, folder, call, limit_ms, input: stays, nonce: of_job, sandbox }))
+        Ok(serde_json::to_vec(&Job {
+            command,
+            folder,
+            call,
+            limit_ms,
+            input: stays,
+            nonce: of_job,
+            sandbox,
+            hosts: None,
+        }))
     };
     let job = in_process("exec", job).await?.map_err(|error| not_started(error.into()))?;
     let mut supervisor = Command::new(&context.supervisor);

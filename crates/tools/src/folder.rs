@@ -10,6 +10,7 @@
 //! calls/ID/output           what the command wrote, to both its outputs, in order: the first 4 MiB, then a ring of 4 MiB
 //! calls/ID/claim            the hash of a nonce that only the supervisor and the runtime that started it know
 //! calls/ID/trace.json       by what the processes of the command are found if the supervisor was killed
+//! calls/ID/network.json     for a command with a proxy: which hosts it reached and was refused
 //! calls/ID/exit.json        the exit record, with the nonce; complete and synced, or absent
 //! calls/ID.before           the listing of the workspace before the command; the runtime alone writes it
 //! calls/.ID.PID.new         a folder that is being prepared
@@ -311,8 +312,12 @@ impl CallFolder {
 
     /// What is known of the processes of the command; none if nothing can be read.
     pub(crate) fn trace(&self) -> Option<Trace> {
-        let text = short_text(&self.folder().ok()?, "trace.json", RECORD_BYTES).ok()??;
-        serde_json::from_str(&text).ok()
+        serde_json::from_str(&self.small_file("trace.json", RECORD_BYTES)?).ok()
+    }
+
+    /// The text of a small file that the supervisor wrote; none if there is none, or one that is too long.
+    pub(crate) fn small_file(&self, name: &str, most: u64) -> Option<String> {
+        short_text(&self.folder().ok()?, name, most).ok()?
     }
 
     /// Reads the kept part of an output of `bytes` bytes.
@@ -491,6 +496,11 @@ impl ClaimedFolder {
         // Sync before the command starts: otherwise a power loss could remove every trace of a command that has begun.
         File::open(folder.parent())?.sync_all()?;
         Ok(Some(Self { folder: opened, nonce: nonce.to_owned(), control, output }))
+    }
+
+    /// Another handle of the folder.
+    pub(crate) fn handle(&self) -> io::Result<OwnedFd> {
+        self.folder.try_clone()
     }
 
     /// Creates the FIFO of the command's input. Returns the end that the command reads, and the end that keeps it open.

@@ -416,3 +416,54 @@ pub(crate) const CHOICE_CHARS: usize = 200;
 pub(crate) const EXITS: usize = 16;
 /// Bytes of a host with its port.
 pub(crate) const HOST_BYTES: usize = 260;
+/// Connections of a command to its proxy at once, each with a thread; further ones wait. A package manager opens about 50.
+pub(crate) const PROXY_CONNECTIONS: usize = 64;
+
+/// Errors in a row after which a proxy accepts no connections any more.
+pub(crate) const PROXY_ACCEPT_ERRORS: u32 = 1_000;
+
+/// Bytes of the head of a request to a proxy: as much as common servers allow.
+pub(crate) const PROXY_HEAD_BYTES: usize = 8 << 10;
+
+/// Milliseconds for the head of a request to a proxy, and for the first message of TLS.
+pub(crate) const PROXY_HEAD_MS: u64 = 10_000;
+
+/// Bytes that a proxy reads of a request that it has answered already.
+pub(crate) const PROXY_LEFTOVER_BYTES: usize = 256 << 10;
+
+/// Milliseconds for which a proxy reads them.
+pub(crate) const PROXY_LEFTOVER_MS: u64 = 1_000;
+
+/// Bytes of the first message of TLS: those of browsers have about 2,000.
+pub(crate) const HELLO_BYTES: usize = 16 << 10;
+
+/// Milliseconds for resolving the name of a host and for connecting to it.
+pub(crate) const DIAL_MS: u64 = 10_000;
+
+/// Milliseconds after which a tunnel ends in which nothing moves.
+pub(crate) const TUNNEL_IDLE_MS: u64 = 300_000;
+
+/// The same once the client sends nothing more: many that look like that have ended.
+pub(crate) const TUNNEL_HALF_CLOSED_MS: u64 = 60_000;
+
+/// Bytes of one direction of a tunnel that wait to be written.
+pub(crate) const TUNNEL_BYTES: usize = 32 << 10;
+
+/// Milliseconds for which a supervisor waits for the listening socket of a sandbox, which takes about 10 to be set up.
+pub(crate) const LISTENER_MS: u64 = 30_000;
+
+/// The port at which a proxy carries TLS alone, since there the host is named in the clear.
+pub(crate) const TLS_PORT: u16 = 443;
+
+/// Bytes of the name of a host, and of one part of it (RFC 1035).
+pub(crate) const HOST_BYTES: usize = 253;
+pub(crate) const HOST_LABEL_BYTES: usize = 63;
+
+/// Hosts that the report on the network of a command names, of each kind.
+pub(crate) const NETWORK_HOSTS: usize = 100;
+
+/// Bytes of that report: twice what these hosts can have.
+pub(crate) const NETWORK_REPORT_BYTES: u64 = 256 << 10;
+
+/// Refused hosts that the model receives by name.
+pub(crate) const NETWORK_HOSTS_NAMED: usize = 5;

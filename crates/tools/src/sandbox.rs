@@ -22,7 +22,9 @@ use crate::command_env;
 use crate::error::ToolError;
 use crate::evidence::Evidence;
 use crate::folder::CallFolder;
+use crate::limits::NETWORK_HOSTS_NAMED;
 use crate::paths::THIS_PROGRAM;
+use crate::supervise::proxy::{NetworkReport, refusals};
 
 /// The word of the hidden subcommand that is [`confine::confine_main`].
 pub const CONFINE: &str = "confine";
@@ -223,7 +225,9 @@ pub(crate) fn note(call: &CallFolder, failed: bool, access: SandboxMode) -> Opti
         let (path, more) = (open.path.display(), unprotected.len() - 1);
         format!("[its sandbox did not hold {path} ({}), and {more} more]\n", open.reason)
     });
-    Some(inside.to_owned() + &open.unwrap_or_default())
+    let refused = NetworkReport::read(call).and_then(|report| refusals(&report, NETWORK_HOSTS_NAMED));
+    let refused = refused.map(|hosts| format!("[its sandbox refused {hosts}]\n"));
+    Some(inside.to_owned() + &refused.unwrap_or_default() + &open.unwrap_or_default())
 }
 
 /// Said of each command that fails inside.
@@ -275,4 +279,26 @@ fn private(folder: &Path) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// R69: the model receives which hosts its command was refused, a few by name.
+    #[test]
+    fn r69_refused_hosts_are_said() {
+        let home = tempfile::tempdir().unwrap();
+        let call = CallFolder::at(home.path());
+        fs::write(home.path().join(REPORT), r#"{"state":"confined"}"#).unwrap();
+        assert_eq!(note(&call, false, SandboxMode::Workspace).unwrap(), "");
+        let refused = |number| format!(r#"{{"host":"h{number}.example","port":443,"why":"private","times":1}}"#);
+        let refused: Vec<_> = (0..7).map(refused).collect();
+        let report = format!(r#"{{"refused":[{}],"reached":[]}}"#, refused.join(","));
+        fs::write(home.path().join("network.json"), report).unwrap();
+        let said = note(&call, true, SandboxMode::Workspace).unwrap();
+        let hosts = "[its sandbox refused h0.example:443 (not on the public internet), h1.example:443 ";
+        assert!(said.starts_with(INSIDE) && said.contains(hosts), "{said}");
+        assert!(said.ends_with("h4.example:443 (not on the public internet) and 2 more]\n"), "{said}");
+    }
 }

@@ -146,7 +146,7 @@ fn a_server_inside_can_be_reached_inside() {
 }
 
 /// How long a listener may take to come.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Starts a Perl script in a sandbox with a proxy, and receives its listener.
 fn with_proxy(world: &World, profile: &Profile, script: &str) -> (Child, TcpListener) {

@@ -9,6 +9,7 @@
 
 pub(crate) mod output;
 pub(crate) mod processes;
+pub(crate) mod proxy;
 pub(crate) mod trace;
 mod watch;
 
@@ -20,7 +21,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use confine::{Launcher, Profile};
+use confine::{Launcher, ListenerReceiver, Profile};
 use rustix::fd::OwnedFd;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{getpid, set_child_subreaper, setsid};
@@ -31,6 +32,7 @@ use crate::folder::{CallFolder, ClaimedFolder, ExitRecord};
 use crate::paths::THIS_PROGRAM;
 use crate::sandbox::CONFINE;
 use crate::supervise::processes::MARK;
+use crate::supervise::proxy::{HostRules, Proxy};
 use crate::supervise::trace::Trace;
 use crate::supervisors;
 
@@ -62,6 +64,10 @@ pub(crate) struct Job {
     /// The sandbox in which the command runs; none = it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) sandbox: Option<Profile>,
+    /// The hosts that it may reach through the proxy of this supervisor, if the network of its sandbox is
+    /// `NetworkAccess::Proxy`; none = it reaches nothing then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) hosts: Option<HostRules>,
 }
 
 /// The body of the hidden subcommand `limulus supervise TOKEN`: runs the job on its standard input and records its end
@@ -111,7 +117,13 @@ fn supervise(token: PathBuf) -> Result<(), String> {
         .map_err(io::Error::from)
         .and_then(|()| start(&job, &folder, &claimed, (output, writer)));
     let record = match begun {
-        Ok(started) => watch::Watch::new(&claimed, started, job.limit_ms).until_ended(),
+        Ok((started, proxy)) => {
+            let record = watch::Watch::new(&claimed, started, job.limit_ms).until_ended();
+            if let Some(proxy) = proxy {
+                proxy.finish();
+            }
+            record
+        }
         Err(error) => {
             ExitRecord { trouble: Some(format!("the command could not be started: {error}")), ..Default::default() }
         }
@@ -146,37 +158,48 @@ fn start(
     call: &CallFolder,
     claimed: &ClaimedFolder,
     (output, writer): (PipeReader, PipeWriter),
-) -> io::Result<Started> {
+) -> io::Result<(Started, Option<Proxy>)> {
     let (stdin, input) = if job.input {
         let (reader, kept) = claimed.make_input()?;
         (reader.into(), Some(kept))
     } else {
         (Stdio::null(), None)
     };
-    let mut command = shell(job, call)?;
+    let (mut command, receiver) = shell(job, call)?;
     command.stdin(stdin).stdout(writer.try_clone()?).stderr(writer).process_group(0);
     let (child, cgroup) = CallCgroup::around(call, || command.spawn());
     // It holds the ends of the pipes.
     drop(command);
-    Ok(Started { child: child?, output, input, cgroup })
+    let child = child?;
+    let proxy = job.hosts.clone().zip(receiver).map(|(hosts, receiver)| {
+        let expected = receiver.expect_from(&child);
+        claimed.handle().map(|folder| Proxy::start(hosts, folder, expected))
+    });
+    // Without a handle of its own folder, a command has no network.
+    Ok((Started { child, output, input, cgroup }, proxy.and_then(Result::ok)))
 }
 
-/// The shell with the command, in its sandbox if it has one.
-fn shell(job: &Job, call: &CallFolder) -> io::Result<Command> {
+/// The shell with the command, in its sandbox if it has one; and what receives the listener of its proxy.
+fn shell(job: &Job, call: &CallFolder) -> io::Result<(Command, Option<ListenerReceiver>)> {
     let Some(profile) = &job.sandbox else {
         let mut command = Command::new("sh");
         command.arg("-c").arg(&job.command).current_dir(&job.folder).env(MARK, call.name());
-        return Ok(command);
+        return Ok((command, None));
     };
     let launcher = Launcher { executable: PathBuf::from(THIS_PROGRAM), words: vec![CONFINE.to_owned()] };
     let mark = (OsString::from(MARK), call.name().into());
     let arguments = [OsString::from("-c"), OsString::from(&job.command)];
     let environment = std::env::vars_os().chain([mark.clone()]);
-    let command = profile.command(&launcher, OsStr::new("sh"), arguments, environment);
-    let mut command = command.map_err(io::Error::other)?;
+    let shell = OsStr::new("sh");
+    let command = if job.hosts.is_some() {
+        profile.proxied_command(&launcher, shell, arguments, environment)
+    } else {
+        profile.command(&launcher, shell, arguments, environment).map(|command| (command, None))
+    };
+    let (mut command, receiver) = command.map_err(io::Error::other)?;
     // What is outside of the sandbox is found by its mark too.
     command.current_dir(&job.folder).env(mark.0, mark.1);
-    Ok(command)
+    Ok((command, receiver))
 }
 
 /// Writes one byte to standard output: the folder has changed.

@@ -14,6 +14,7 @@ mod fetch;
 mod files;
 mod fuzz;
 mod fuzz_calls;
+mod hosts;
 mod images;
 mod links;
 mod orphans;
