@@ -137,10 +137,9 @@ pub(crate) fn with_proxy(environment: Vec<(OsString, OsString)>, port: Option<u1
     let ours =
         [("HTTP_PROXY", &*http), ("HTTPS_PROXY", &http), ("ALL_PROXY", &all), ("NO_PROXY", "localhost,127.0.0.1,::1")];
     let ours = ours.iter().flat_map(|(name, value)| [(name.to_string(), value), (name.to_lowercase(), value)]);
-    let ours: Vec<_> = ours.map(|(name, value)| (OsString::from(name), OsString::from(value))).collect();
-    let is_ours = |name: &OsString| ours.iter().any(|(ours, _)| name == ours);
-    let given: Vec<_> = environment.into_iter().filter(|(name, _)| !is_ours(name)).collect();
-    given.into_iter().chain(ours).collect()
+    let ours = ours.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+    // Of two with one name the later one holds.
+    environment.into_iter().chain(ours).collect()
 }
 
 /// Where a program is in the `PATH` of the command; its name as it is if it has a slash.
