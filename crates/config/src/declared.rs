@@ -524,7 +524,7 @@ section! {
         #[serde(default, deserialize_with = "one_or_more")]
         path: Vec<String> => "src/**", Patterns(PatternOf::Path), "Files, relative to the workspace or absolute";
         #[serde(default, deserialize_with = "one_or_more")]
-        host: Vec<String> => "*.example.org", Patterns(PatternOf::Host), "Hosts of `web_fetch`; `*.` is any name before it";
+        host: Vec<String> => "*.example.org", Patterns(PatternOf::Host), "Hosts of `web_fetch`, and of commands in their sandbox if `tool` names `exec`; `*.` is any name before it";
         #[serde(default, deserialize_with = "one_or_more")]
         agent: Vec<String> => "main", Patterns(PatternOf::Agent), "The agents; not set: every agent";
         #[serde(default, deserialize_with = "one_or_more")]

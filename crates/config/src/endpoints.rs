@@ -453,7 +453,7 @@ impl Config {
     }
 
     /// The addresses from which pages may be fetched.
-    pub(crate) fn network_policy(&self) -> tools::NetworkPolicy {
+    pub fn network_policy(&self) -> tools::NetworkPolicy {
         if self.values.tools.web_fetch.allow_private {
             tools::NetworkPolicy::Anywhere
         } else {

@@ -72,6 +72,9 @@ impl PatternOf {
             Self::Path => !text.trim().is_empty() && tools::is_glob(text),
             Self::Host => {
                 let name = text.strip_prefix("*.").unwrap_or(text);
+                // Without one it stands for these two.
+                let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| ![0, 80, 443].contains(&port));
+                let name = name.rsplit_once(':').filter(|(_, port)| is_port(port)).map_or(name, |(name, _)| name);
                 text == "*" || is_word(name) && name.is_ascii() && !name.contains(['/', ':', '*', '@', '?'])
             }
             Self::Agent | Self::Session => is_word(text),
@@ -90,7 +93,7 @@ impl PatternOf {
             Self::Command => "the words of a command, such as \"git diff *\", or a list of such",
             Self::Path => "a glob of files, such as \"src/**\", or a list of them",
             Self::Host => {
-                "the name of a host in ASCII (xn--…), such as \"example.org\" or \"*.example.org\", or a list of them"
+                "the name of a host in ASCII (xn--…), such as \"example.org\", \"*.example.org\" or \"example.org:22\", or a list of them"
             }
             Self::Agent => "the name of an agent, or a list of them",
             Self::Session => "the name of a session, such as \"main\" or \"review-*\", or a list of them",

@@ -133,9 +133,9 @@ pub(crate) fn command_environment(temporary: &Path) -> Vec<(OsString, OsString)>
 pub(crate) fn with_proxy(environment: Vec<(OsString, OsString)>, port: Option<u16>) -> Vec<(OsString, OsString)> {
     let Some(port) = port else { return environment };
     let http = format!("http://127.0.0.1:{port}");
-    let all = format!("socks5h://127.0.0.1:{port}");
+    // Some programs refuse to start if this one names SOCKS, which they do not speak.
     let ours =
-        [("HTTP_PROXY", &*http), ("HTTPS_PROXY", &http), ("ALL_PROXY", &all), ("NO_PROXY", "localhost,127.0.0.1,::1")];
+        [("HTTP_PROXY", &*http), ("HTTPS_PROXY", &http), ("ALL_PROXY", &http), ("NO_PROXY", "localhost,127.0.0.1,::1")];
     let ours = ours.iter().flat_map(|(name, value)| [(name.to_string(), value), (name.to_lowercase(), value)]);
     let ours = ours.map(|(name, value)| (OsString::from(name), OsString::from(value)));
     // Of two with one name the later one holds.

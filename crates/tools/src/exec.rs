@@ -21,11 +21,11 @@ use crate::error::ToolError;
 use crate::evidence::Evidence;
 use crate::folder::{CallFolder, CallState, EndedBy, ExitRecord};
 use crate::limits::{
-    ATTACHED_TICK_MS, BACKGROUND_MS, EXITS, FOLLOWED_TICK_MS, FORCE_MS, HOST_BYTES, REASON_BYTES, SLACK_MS, TIMEOUT_S,
-    URGE_TICK_MS,
+    ATTACHED_TICK_MS, BACKGROUND_MS, EXITS, FOLLOWED_TICK_MS, FORCE_MS, REASON_BYTES, SLACK_MS, TIMEOUT_S, URGE_TICK_MS,
 };
 use crate::live::LiveOutput;
 use crate::paths::{ResolvedPath, Workspace};
+use crate::supervise::proxy::host::{self, Host, WEB};
 use crate::supervise::{Job, SUPERVISOR};
 use crate::tool::{Act, CallSite, OnOutput, ParsedCall, Tool, ToolCall, ToolFuture};
 use crate::tool_set::{self, spec};
@@ -33,6 +33,8 @@ use crate::{call, cgroup, command_env, preview, sandbox, supervisors, tool_resul
 
 /// The result of a command that was cancelled before it started.
 const NEVER_STARTED: &str = "The command was ended before it started; nothing was run.\n";
+
+pub(crate) const NAME: &str = "exec";
 
 /// The tool.
 pub(crate) struct Exec;
@@ -165,24 +167,12 @@ impl ToolCall for ExecArguments {
 
 /// A host that a command asks for, in the form that rules have.
 fn exit_host(given: &str) -> Result<String, ToolError> {
-    let host = given.trim_end_matches('.').to_ascii_lowercase();
-    let (name, port) = match host.rsplit_once(':') {
-        Some((name, port)) if !name.contains(':') || name.ends_with(']') => (name, Some(port)),
-        _ => (host.as_str(), None),
-    };
-    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
-    let is_address = name.starts_with('[') && name.ends_with(']') && name.len() > 2;
-    let is_host = is_address || !name.is_empty() && name.chars().all(is_name);
-    let is_port = port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port != 0));
-    if !is_host || !is_port || host.len() > HOST_BYTES {
+    let parts = host::split(given, Some(WEB[0]));
+    let host = parts.and_then(|(name, port)| Some(host::named(&Host::parse(name)?, port)));
+    host.ok_or_else(|| {
         let violations =
             format!("`hosts`: {given:?} is no host: write `example.org` or `example.org:8443`, without a path or `*`");
-        return Err(ToolError::Arguments { tool: "exec".to_owned(), violations });
-    }
-    // These two need no port.
-    Ok(match port {
-        Some("80" | "443") => name.to_owned(),
-        _ => host,
+        ToolError::Arguments { tool: NAME.to_owned(), violations }
     })
 }
 
@@ -192,7 +182,7 @@ fn exit_path(site: &CallSite<'_>, given: &str) -> Result<ResolvedPath, ToolError
     if path.look().is_err() {
         let violations =
             format!("`writable`: {} does not exist: name the folder in which it is to be made", path.shown);
-        return Err(ToolError::Arguments { tool: "exec".to_owned(), violations });
+        return Err(ToolError::Arguments { tool: NAME.to_owned(), violations });
     }
     Ok(path)
 }
@@ -215,7 +205,7 @@ async fn run(
     let mut update = if state(&folder)? == CallState::Absent {
         begin(context, id, Recorder::begin).await?;
         let evidence = Evidence::parse(request.evidence.as_deref());
-        let started = start(context, &folder, arguments, sandbox::is_confined(context, &evidence)).await;
+        let started = start(context, &folder, arguments, evidence).await;
         OutputUpdate::of(&folder, started.inspect_err(|_| changes::forget(&context.calls, id))?)
     } else {
         begin(context, id, |recorder, id, _| recorder.attach(id)).await?;
@@ -454,7 +444,7 @@ async fn start(
     context: &Context,
     folder: &CallFolder,
     arguments: &ExecArguments,
-    sandboxed: bool,
+    evidence: Evidence,
 ) -> Result<ChildStdout, ToolError> {
     let not_started = |error: std::io::Error| ToolError::NotStarted {
         reason: format!("{} did not start: {error}", context.supervisor.display()),
@@ -469,17 +459,11 @@ async fn start(
     let call = Some(folder.path().to_owned());
     let job = move |_: &Cancel| {
         let folder = Workspace::open(&here.workspace, &here.protected)?.root;
-        let sandbox = if sandboxed { Some(sandbox::profile(&here, &folder, &of_call)?) } else { None };
-        Ok(serde_json::to_vec(&Job {
-            command,
-            folder,
-            call,
-            limit_ms,
-            input: stays,
-            nonce: of_job,
-            sandbox,
-            hosts: None,
-        }))
+        let is_confined = sandbox::is_confined(&here, &evidence);
+        let sandbox = if is_confined { Some(sandbox::profile(&here, &folder, &of_call, &evidence)?) } else { None };
+        let hosts = sandbox.as_ref().filter(|profile| profile.reaches_hosts());
+        let hosts = hosts.map(|_| here.rules.hosts_of(NAME, &evidence.hosts, here.reach));
+        Ok(serde_json::to_vec(&Job { command, folder, call, limit_ms, input: stays, nonce: of_job, sandbox, hosts }))
     };
     let job = in_process("exec", job).await?.map_err(|error| not_started(error.into()))?;
     let mut supervisor = Command::new(&context.supervisor);

@@ -99,7 +99,7 @@ pub use policy_explained::{ExplainedAct, allows, defaults, denies, explain, sugg
 pub use policy_rules::{CallRules, is_glob};
 pub use process::{HeldProcess, command_of};
 pub use protection::{adopt_what_commands_leave, end_below, hide_from_commands, inherit_orphans};
-pub use sandbox::{CONFINE, sandbox_support, sandbox_support_here, sandboxed};
+pub use sandbox::{CONFINE, reachable_hosts, run_sandboxed, sandbox_support, sandbox_support_here};
 pub use schema_validator::{SchemaValidator, Violation};
 pub use size::size;
 pub use structured::{SCHEMA_CHECK, SchemaChecker, StructuredError, parse_schema, schema_check_main};

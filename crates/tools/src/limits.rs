@@ -414,8 +414,7 @@ pub(crate) const CHOICE_CHARS: usize = 200;
 
 /// Hosts, and files and folders, that a command asks for beyond its sandbox: a question has to be read.
 pub(crate) const EXITS: usize = 16;
-/// Bytes of a host with its port.
-pub(crate) const HOST_BYTES: usize = 260;
+
 /// Connections of a command to its proxy at once, each with a thread; further ones wait. A package manager opens about 50.
 pub(crate) const PROXY_CONNECTIONS: usize = 64;
 

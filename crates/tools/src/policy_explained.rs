@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use engine::policy::{Argv, PolicyRule, RuleDecision, RuleSubject, decide};
-use engine::{CallId, Derived, Policy, Settings, ToolClass};
+use engine::{CallId, Derived, Policy, SandboxMode, Settings, ToolClass};
 use reqwest::Url;
 
 use crate::call::Context;
@@ -282,11 +282,14 @@ const WITH_SUBCOMMANDS: &[&str] = &[
 pub fn defaults(settings: &Settings) -> Vec<ExplainedAct> {
     let state = SandboxState::of(settings, Path::new(THIS_PROGRAM));
     let commands = outside_of_sandbox(of_commands(settings, state, true), state, false);
+    // Without a sandbox, or with all of the network, there is nothing to ask for.
+    let exits = if settings.sandbox.mode == SandboxMode::Off { Policy::Allow } else { Policy::Ask };
     let rows = [
         ("read or change files inside the workspace", Policy::Allow, INSIDE),
         ("read or change files outside the workspace", settings.outside, OUTSIDE),
         ("change files that other programs run or load", settings.executed_files, EXECUTED),
         ("run commands", commands, EXEC),
+        ("reach hosts, and write outside the workspace, from the sandbox", exits, SANDBOX),
         ("fetch from the web", settings.web_fetch, FETCH),
     ];
     rows.map(|(act, decision, setting)| of(act.to_owned(), RuleDecision { decision, rule: None }, setting)).to_vec()

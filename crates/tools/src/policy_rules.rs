@@ -8,8 +8,11 @@ use engine::{Policy, Settings};
 use globset::{GlobBuilder, GlobMatcher};
 use reqwest::Url;
 
+use crate::fetch::NetworkPolicy;
 use crate::paths::ResolvedPath;
 use crate::shell::simple_commands;
+use crate::supervise::proxy::HostRules;
+use crate::supervise::proxy::host::WEB;
 
 /// The rules of a run, and what decides where none of them matches.
 #[derive(Debug, Clone, Default)]
@@ -36,6 +39,24 @@ impl CallRules {
         by_address(&self.rules, tool, url, self.web_fetch)
     }
 
+    /// Which hosts the commands of this tool reach from their sandbox. `approved` are those that somebody approved for one of them.
+    pub(crate) fn hosts_of(&self, tool: &str, approved: &[String], network: NetworkPolicy) -> HostRules {
+        let of = |wanted: &dyn Fn(&PolicyRule) -> bool| {
+            let rules = self.rules.iter().filter(|rule| is_of_hosts(rule, tool) && wanted(rule));
+            rules.flat_map(|rule| rule.hosts.clone()).collect::<Vec<_>>()
+        };
+        // As `decide_exit` decides: what allows names the tool, and no answer for all calls of a run allows it.
+        let allows = |rule: &PolicyRule| rule.decision == Policy::Allow && !rule.tools.is_empty() && !rule.answered;
+        let granted = of(&|rule| allows(rule) && rule.grant.is_some());
+        HostRules {
+            allow: of(&|rule| allows(rule) && rule.grant.is_none() && !rule.restricts),
+            ask: of(&|rule| rule.decision == Policy::Ask || rule.answered),
+            approved: granted.into_iter().chain(approved.iter().cloned()).collect(),
+            deny: of(&|rule| rule.decision == Policy::Deny),
+            private: network != NetworkPolicy::Public,
+        }
+    }
+
     /// What a rule decides about a file that a call comes to while it runs; none if no rule does.
     pub(crate) fn on_path(&self, tool: &str, path: &ResolvedPath) -> Option<Policy> {
         if self.rules.is_empty() {
@@ -45,6 +66,12 @@ impl CallRules {
         let decided = by_file((&self.rules, &self.globs), tool, path, default);
         decided.rule.map(|_| decided.decision)
     }
+}
+
+/// Whether a rule is about hosts that this tool reaches.
+fn is_of_hosts(rule: &PolicyRule, tool: &str) -> bool {
+    let is_for = rule.tools.is_empty() || rule.tools.iter().any(|name| name == tool);
+    is_for && !rule.hosts.is_empty() && rule.commands.is_empty() && rule.paths.is_empty()
 }
 
 /// Whether a text is a glob.
@@ -143,7 +170,16 @@ pub(crate) enum CommandLine {
 pub(crate) fn by_address<'a>(rules: &'a [PolicyRule], tool: &str, url: &str, default: Policy) -> RuleDecision<'a> {
     let url = Url::parse(url).ok();
     let host = url.as_ref().and_then(Url::host_str);
-    decide(rules, tool, RuleSubject::Host(host), default)
+    let decided = decide(rules, tool, RuleSubject::Host(host), default);
+    // A rule may be one of this port alone.
+    let port = url.as_ref().and_then(Url::port).filter(|port| !WEB.contains(port));
+    let Some((host, port)) = host.zip(port) else { return decided };
+    let of_port = decide(rules, tool, RuleSubject::Host(Some(&format!("{host}:{port}"))), default);
+    match (decided.rule, of_port.rule) {
+        (Some(_), Some(_)) if strictness(decided.decision) >= strictness(of_port.decision) => decided,
+        (_, Some(_)) => of_port,
+        (_, None) => decided,
+    }
 }
 
 #[cfg(test)]
@@ -198,6 +234,30 @@ mod tests {
         }
         for line in ["git push", "echo $(git push -f)", "git status; (git push)", "git $X", "\"git\" 'push'"] {
             assert_eq!(of(line), Policy::Deny, "{line}");
+        }
+    }
+
+    /// R24: a rule of a port decides about that port, beside those of the host.
+    #[test]
+    fn r24_a_rule_can_be_one_of_a_port() {
+        let of = |rules: &[(Policy, &str)], url: &str| {
+            let of_host = |(decision, host): &(Policy, &str)| PolicyRule {
+                hosts: vec![(*host).to_owned()],
+                ..rule(*decision, &[])
+            };
+            let rules: Vec<_> = rules.iter().map(of_host).collect();
+            by_address(&rules, "web_fetch", url, Policy::Ask).decision
+        };
+        let (allow, deny) = (Policy::Allow, Policy::Deny);
+        for (rules, url, expected) in [
+            (&[(allow, "a.org")][..], "http://a.org:8080/x", allow),
+            (&[(allow, "a.org:8080")], "http://a.org:8080/x", allow),
+            (&[(allow, "a.org:8080")], "http://a.org/", Policy::Ask),
+            (&[(allow, "a.org"), (deny, "a.org:8080")], "http://a.org:8080/", deny),
+            (&[(allow, "a.org"), (deny, "a.org:8080")], "https://a.org/", allow),
+            (&[(deny, "a.org"), (allow, "a.org:8080")], "http://a.org:8080/", deny),
+        ] {
+            assert_eq!(of(rules, url), expected, "{rules:?} {url}");
         }
     }
 }

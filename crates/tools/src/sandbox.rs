@@ -6,7 +6,7 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
-use std::process::{self, Command};
+use std::process::{self, ExitStatus};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,10 +21,13 @@ use crate::call::Context;
 use crate::command_env;
 use crate::error::ToolError;
 use crate::evidence::Evidence;
+use crate::exec::NAME as EXEC;
+use crate::fetch::NetworkPolicy;
 use crate::folder::CallFolder;
 use crate::limits::NETWORK_HOSTS_NAMED;
 use crate::paths::THIS_PROGRAM;
-use crate::supervise::proxy::{NetworkReport, refusals};
+use crate::policy_rules::CallRules;
+use crate::supervise::proxy::{NetworkReport, Proxy, refusals};
 
 /// The word of the hidden subcommand that is [`confine::confine_main`].
 pub const CONFINE: &str = "confine";
@@ -134,31 +137,65 @@ pub(crate) fn has(call: &CallFolder) -> bool {
 }
 
 /// The sandbox of the command of a call. `root` is the workspace, without links. It may block.
-pub(crate) fn profile(context: &Context, root: &Path, call: &CallFolder) -> Result<Profile, ToolError> {
+pub(crate) fn profile(
+    context: &Context,
+    root: &Path,
+    call: &CallFolder,
+    evidence: &Evidence,
+) -> Result<Profile, ToolError> {
     let none = |reason: String| ToolError::NotStarted { reason };
     let tier = tier(&context.supervisor)
         .ok_or_else(|| none("its sandbox cannot be set up here; `limulus sandbox check` says why".to_owned()))?;
     let temporary = temporary(&context.calls, root)
         .map_err(|error| none(format!("the temporary folder of its sandbox could not be created: {error}")))?;
     let own = context.protected.paths().map(Path::to_owned).collect();
-    of_settings(&context.sandbox, (root, temporary), own, tier, call.path().join(REPORT)).map_err(none)
+    let mut profile =
+        of_settings(&context.sandbox, (root, temporary), own, tier, call.path().join(REPORT)).map_err(none)?;
+    profile.writable.extend_from_slice(&evidence.writable);
+    Ok(profile)
 }
 
-/// A command in the sandbox of these settings. The report of the sandbox is in a folder of its own, which the caller removes.
+/// The patterns of hosts that commands reach from their sandbox without a question.
+pub fn reachable_hosts(settings: &Settings) -> Vec<String> {
+    CallRules::of(settings).hosts_of(EXEC, &[], NetworkPolicy::Public).allow
+}
+
+/// Runs a command in the sandbox of these settings, in the foreground of this process. Returns how it ended, and which hosts it was
+/// refused.
 ///
 /// # Errors
-/// Returns why there is none here.
-pub fn sandboxed(settings: &Settings, own: Vec<PathBuf>, words: &[OsString]) -> Result<(Command, PathBuf), String> {
+/// Returns why it did not run.
+pub fn run_sandboxed(
+    settings: &Settings,
+    (own, network): (Vec<PathBuf>, NetworkPolicy),
+    words: &[OsString],
+) -> Result<(ExitStatus, Option<String>), String> {
     let program = Path::new(THIS_PROGRAM);
     let support = sandbox_support(program)?;
     let root = fs::canonicalize(&settings.workspace).map_err(|error| format!("{}: {error}", settings.workspace))?;
     let failed = |error: io::Error| format!("its temporary folder could not be created: {error}");
     let temporary = temporary(&root, &root).map_err(failed)?;
-    let report = private_folder(&format!("run-{}", process::id())).map_err(failed)?;
-    let profile = of_settings(&settings.sandbox, (&root, temporary), own, support.tier(), report.join(REPORT))?;
+    let folder = private_folder(&format!("run-{}", process::id())).map_err(failed)?;
+    let profile = of_settings(&settings.sandbox, (&root, temporary), own, support.tier(), folder.join(REPORT))?;
     let (first, rest) = words.split_first().ok_or("no command is given")?;
-    let command = profile.command(&launcher(program), first, rest.to_vec(), command_env::variables(&[], &[]));
-    Ok((command.map_err(|error| error.to_string())?, report))
+    let environment = command_env::variables(&[], &[]);
+    let command = profile.proxied_command(&launcher(program), first, rest.to_vec(), environment);
+    let (mut command, receiver) = command.map_err(|error| error.to_string())?;
+    let ended = command.spawn().and_then(|mut child| {
+        let hosts = CallRules::of(settings).hosts_of(EXEC, &[], network);
+        let proxy = receiver.and_then(|receiver| {
+            let handle = fs::File::open(&folder).ok()?;
+            Some(Proxy::start(hosts, handle.into(), receiver.expect_from(&child)))
+        });
+        let ended = child.wait();
+        proxy.inspect(Proxy::finish);
+        ended
+    });
+    let refused = NetworkReport::read(&CallFolder::at(folder.clone()));
+    let refused = refused.and_then(|report| refusals(&report, NETWORK_HOSTS_NAMED));
+    // It holds nothing that anybody needs.
+    let _ = fs::remove_dir_all(&folder);
+    Ok((ended.map_err(|error| format!("the command could not be started: {error}"))?, refused))
 }
 
 fn of_settings(
@@ -186,7 +223,7 @@ fn of_settings(
         writable: written(&sandbox.writable),
         hidden,
         read_only: confine::default_read_only(),
-        network: if sandbox.network { NetworkAccess::Host } else { NetworkAccess::None },
+        network: if sandbox.network { NetworkAccess::Host } else { NetworkAccess::Proxy },
         limits: ResourceLimits::default(),
         tier,
         report,
@@ -231,11 +268,13 @@ pub(crate) fn note(call: &CallFolder, failed: bool, access: SandboxMode) -> Opti
 }
 
 /// Said of each command that fails inside.
-const INSIDE: &str = "[it ran in a sandbox: it can write in the workspace and in $TMPDIR only, cannot read keys, and has no network unless the \
-                      configuration gives it one. If that is why it failed, run it once more with `outside_sandbox`: the user is asked]\n";
+const INSIDE: &str = "[it ran in a sandbox: it can write in the workspace and in $TMPDIR only, cannot read keys, and reaches no hosts but \
+                      those that the configuration allows. If that is why it failed, run it once more with the `hosts` or `writable` that \
+                      it needs, or with `outside_sandbox`: the user is asked]\n";
 /// The same where the workspace cannot be written either.
-const READ_ONLY: &str = "[it ran in a sandbox: it can write in $TMPDIR only, cannot read keys, and has no network unless the configuration \
-                         gives it one. If that is why it failed, run it once more with `outside_sandbox`: the user is asked]\n";
+const READ_ONLY: &str = "[it ran in a sandbox: it can write in $TMPDIR only, cannot read keys, and reaches no hosts but those that the \
+                         configuration allows. If that is why it failed, run it once more with the `hosts` or `writable` that it needs, or \
+                         with `outside_sandbox`: the user is asked]\n";
 
 /// The folder of the account, in which most programs look for keys if `HOME` is another one.
 fn account_home() -> Option<PathBuf> {

@@ -12,6 +12,7 @@ use tools::{LayerState, SandboxLayers, Tier};
 use crate::deprecation;
 use crate::error::{CliError, Exit};
 use crate::language::word;
+use crate::output::say_lines;
 use crate::show::human::{Page, columns, printable_line};
 use crate::show::{json, print};
 
@@ -49,6 +50,8 @@ struct Checked<'a> {
     /// What holds: `A` (all layers), `B` (no namespaces), `C` (nothing).
     tier: Tier,
     layers: &'a SandboxLayers,
+    /// The hosts that commands reach without a question.
+    hosts: Vec<String>,
 }
 
 pub(crate) fn run(args: SandboxArgs, globals: &Globals) -> Result<(), CliError> {
@@ -60,15 +63,17 @@ pub(crate) fn run(args: SandboxArgs, globals: &Globals) -> Result<(), CliError> 
                 what,
                 hint: "commands are asked about until that is repaired".into(),
             })?;
-            let (settings, layers) = (&settings.sandbox, &support.layers);
+            let layers = &support.layers;
+            let hosts = tools::reachable_hosts(&settings);
             print(&if as_json {
-                json(&Checked { settings, tier: layers.tier, layers })
+                json(&Checked { settings: &settings.sandbox, tier: layers.tier, layers, hosts })
             } else {
-                lay_out(settings, layers)
+                lay_out(&settings.sandbox, layers, &hosts)
             })
         }
         SandboxCommand::Run { agent, words } => {
             let settings = settings(globals, &agent)?;
+            let network = deprecation::load(globals, FlagValues::default())?.network_policy();
             if settings.sandbox.mode == SandboxMode::Off {
                 return Err(CliError::Refused {
                     exit: Exit::Refused,
@@ -82,10 +87,10 @@ pub(crate) fn run(args: SandboxArgs, globals: &Globals) -> Result<(), CliError> 
                 hint: "`limulus sandbox check` shows what holds here".into(),
             };
             let own = vec![globals.home.clone()];
-            let (mut command, report) = tools::sandboxed(&settings, own, &words).map_err(refused)?;
-            let ended = command.status();
-            let _ = std::fs::remove_dir_all(report);
-            let ended = ended.map_err(|error| refused(format!("the command could not be started: {error}")))?;
+            let (ended, hosts) = tools::run_sandboxed(&settings, (own, network), &words).map_err(refused)?;
+            if let Some(hosts) = hosts {
+                say_lines(&word(format!("its sandbox refused {hosts}")));
+            }
             // The end of the command is the end of this one, as a shell hands it on.
             std::process::exit(ended.code().or_else(|| Some(128 + ended.signal()?)).unwrap_or(1));
         }
@@ -98,7 +103,7 @@ fn settings(globals: &Globals, agent: &str) -> Result<Settings, CliError> {
     Ok(config.resolve(Subject { agent, overrides: &overrides, session, date: &today() })?.settings)
 }
 
-fn lay_out(settings: &Sandbox, layers: &SandboxLayers) -> String {
+fn lay_out(settings: &Sandbox, layers: &SandboxLayers, hosts: &[String]) -> String {
     let mut page = Page::default();
     page.line(match settings.mode {
         SandboxMode::Workspace => "commands write in the workspace and in a temporary folder of their own",
@@ -108,7 +113,11 @@ fn lay_out(settings: &Sandbox, layers: &SandboxLayers) -> String {
     match (settings.mode, settings.network) {
         (SandboxMode::Off, _) => {}
         (_, true) => page.line("they reach the network"),
-        (_, false) => page.line("they reach no network"),
+        (_, false) if layers.tier != Tier::A => page.line("they reach no network"),
+        (_, false) if hosts.is_empty() => page.line("they reach no hosts: no rule allows any"),
+        (_, false) => {
+            page.line(&format!("they reach the hosts that rules allow: {}", printable_line(&hosts.join(", "))))
+        }
     }
     page.line(match layers.tier {
         Tier::A => "this machine holds all of it",

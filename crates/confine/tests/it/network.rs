@@ -188,10 +188,10 @@ fn programs_inside_find_the_proxy_by_their_variables() {
         let script = r#"print join " ", map { "$_=$ENV{$_}" } grep /proxy/i, sort keys %ENV"#;
         let (child, listener) = with_proxy(world, &proxied(world), script);
         let port = listener.local_addr().unwrap().port();
-        let (http, all) = (format!("http://127.0.0.1:{port}"), format!("socks5h://127.0.0.1:{port}"));
+        let http = format!("http://127.0.0.1:{port}");
         let none = "localhost,127.0.0.1,::1";
-        let upper = format!("ALL_PROXY={all} HTTPS_PROXY={http} HTTP_PROXY={http} NO_PROXY={none}");
-        let lower = format!("all_proxy={all} http_proxy={http} https_proxy={http} no_proxy={none}");
+        let upper = format!("ALL_PROXY={http} HTTPS_PROXY={http} HTTP_PROXY={http} NO_PROXY={none}");
+        let lower = format!("all_proxy={http} http_proxy={http} https_proxy={http} no_proxy={none}");
         assert_eq!(printed(world, child), format!("{upper} {lower}"));
     });
     each(&BOTH, |world| {

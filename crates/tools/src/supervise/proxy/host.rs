@@ -7,7 +7,7 @@ use crate::limits::{HOST_BYTES, HOST_LABEL_BYTES};
 
 /// A host that rules and the resolver understand in the same way.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Host {
+pub(crate) enum Host {
     /// A name in lower case, without a dot at its end.
     Name(String),
     /// An address; never an IPv4 address inside an IPv6 address.
@@ -16,7 +16,7 @@ pub(super) enum Host {
 
 impl Host {
     /// Reads a host as it stands in a URL or in a request of SOCKS. None for whatever two programs may read in two ways.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         if let Some(inner) = text.strip_prefix('[') {
             return inner.strip_suffix(']')?.parse::<Ipv6Addr>().ok().map(|address| Self::of(address.into()));
         }
@@ -55,13 +55,21 @@ fn is_numeric(name: &str) -> bool {
     is_digits || last.as_bytes().get(..2).is_some_and(|start| start.eq_ignore_ascii_case(b"0x"))
 }
 
+/// The ports of a host that is named without one.
+pub(crate) const WEB: [u16; 2] = [80, 443];
+
+/// A host and a port as rules name them: one of the ports of the web is left out.
+pub(crate) fn named(host: &Host, port: u16) -> String {
+    if WEB.contains(&port) { host.to_string() } else { authority(&host.to_string(), port) }
+}
+
 /// A host and a port, as a URL has them.
 pub(crate) fn authority(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 /// Splits `HOST:PORT`. The port is the default one if there is none.
-pub(super) fn split(authority: &str, default: Option<u16>) -> Option<(&str, u16)> {
+pub(crate) fn split(authority: &str, default: Option<u16>) -> Option<(&str, u16)> {
     let end = authority.rfind(']').map_or(0, |at| at + 1);
     let Some(colon) = authority[end..].rfind(':').map(|at| end + at) else {
         return default.map(|port| (authority, port));

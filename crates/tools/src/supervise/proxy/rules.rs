@@ -5,10 +5,7 @@ use std::net::IpAddr;
 use engine::policy::matches_host;
 use serde::{Deserialize, Serialize};
 
-use super::host::{self, Host};
-
-/// The ports of a rule that names none.
-const WEB: [u16; 2] = [80, 443];
+use super::host::{self, Host, WEB};
 
 /// Which hosts a command may reach. A pattern is that of a rule (`example.org`, `*.example.org`, `*`), with a port behind it
 /// (`example.org:22`) or without one. No pattern that allows, no host.
@@ -17,6 +14,12 @@ pub(crate) struct HostRules {
     /// Hosts that it may reach, at ports 80 and 443 unless a pattern names another one.
     #[serde(default)]
     pub(crate) allow: Vec<String>,
+    /// Hosts that are asked about, whatever allows them, at any port unless a pattern names one.
+    #[serde(default)]
+    pub(crate) ask: Vec<String>,
+    /// Hosts that somebody has approved: they need no other rule.
+    #[serde(default)]
+    pub(crate) approved: Vec<String>,
     /// Hosts that it may not reach, at any port unless a pattern names one. They win.
     #[serde(default)]
     pub(crate) deny: Vec<String>,
@@ -28,9 +31,11 @@ pub(crate) struct HostRules {
 impl HostRules {
     pub(super) fn allows(&self, host: &Host, port: u16) -> bool {
         let host = host.to_string();
-        let denies = |pattern: &String| HostPattern::parse(pattern).denies(&host, port);
-        let allows = |pattern: &String| HostPattern::parse(pattern).allows(&host, port);
-        !self.deny.iter().any(denies) && self.allow.iter().any(allows)
+        let covers =
+            |patterns: &[String]| patterns.iter().any(|pattern| HostPattern::parse(pattern).denies(&host, port));
+        let allows =
+            |patterns: &[String]| patterns.iter().any(|pattern| HostPattern::parse(pattern).allows(&host, port));
+        !covers(&self.deny) && (allows(&self.approved) || allows(&self.allow) && !covers(&self.ask))
     }
 }
 
@@ -90,7 +95,7 @@ mod tests {
 
     fn check(allow: &[&str], deny: &[&str], asked: &str, expected: bool) {
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
-        let rules = HostRules { allow: owned(allow), deny: owned(deny), private: false };
+        let rules = HostRules { allow: owned(allow), deny: owned(deny), ..HostRules::default() };
         let (host, port) = host::split(asked, None).unwrap();
         assert_eq!(rules.allows(&Host::parse(host).unwrap(), port), expected, "{allow:?} {deny:?} {asked}");
     }
@@ -126,6 +131,29 @@ mod tests {
         check(&["*.allowed.org"], &[], "docs.allowed.org:443", true);
         check(&["allowed.org"], &[], "docs.allowed.org:443", false);
         check(&["allowed.org"], &[], "evilallowed.org:443", false);
+    }
+
+    /// R69: what is asked about needs an approval, and what is denied has none.
+    #[test]
+    fn r69_an_approval_beats_what_is_asked_and_not_what_is_denied() {
+        let one = |text: &str| vec![text.to_owned()];
+        let rules = HostRules {
+            allow: one("*.example.org"),
+            ask: one("a.example.org"),
+            approved: vec!["a.example.org:22".to_owned(), "b.example.org".to_owned(), "c.example.com".to_owned()],
+            deny: one("b.example.org"),
+            private: false,
+        };
+        for (asked, expected) in [
+            ("a.example.org:443", false),
+            ("a.example.org:22", true),
+            ("b.example.org:443", false),
+            ("c.example.com:443", true),
+            ("d.example.org:443", true),
+        ] {
+            let (host, port) = host::split(asked, None).unwrap();
+            assert_eq!(rules.allows(&Host::parse(host).unwrap(), port), expected, "{asked}");
+        }
     }
 
     #[test]
