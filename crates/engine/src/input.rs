@@ -11,6 +11,7 @@ use crate::event::{
 use crate::failure::Failure;
 use crate::ids::{BranchId, CallId, EffectId, Epoch, Hash, MessageId, RunId, SessionId, Timestamp};
 use crate::ledger::{CooldownLifted, CooldownSet};
+use crate::plan::PlanItem;
 use crate::queue::{Interrupt, QueueSettings};
 use crate::settings::{Policy, Settings, Thinking};
 use crate::state::{BlockOf, ItemAt, LegState};
@@ -271,6 +272,8 @@ pub struct ToolResult {
     pub in_background: bool,
     /// What it changed in files.
     pub changes: Vec<ChangedFile>,
+    /// The plan of the conversation from now on, if it sets one; empty if it clears it.
+    pub plan: Option<Vec<PlanItem>>,
 }
 
 /// A file, link or folder that a call changed. The fields are those of [`crate::FilesChanged`].
@@ -301,7 +304,7 @@ pub struct ChangedLines {
 impl ToolResult {
     /// An output that the model receives whole.
     pub fn new(outcome: CallOutcome, output: Content) -> Self {
-        Self { outcome, output, whole: None, attachments: vec![], in_background: false, changes: vec![] }
+        Self { outcome, output, whole: None, attachments: vec![], in_background: false, changes: vec![], plan: None }
     }
 }
 

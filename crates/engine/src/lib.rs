@@ -20,6 +20,7 @@ mod lanes;
 mod ledger;
 mod machine;
 pub mod mutants;
+mod plan;
 pub mod policy;
 mod pump;
 mod queue;
@@ -56,6 +57,7 @@ pub use ledger::{
 };
 pub use machine::{IllegalEdge, Lineage, LineageSegment, Machine, RecoverError, SettingsSource, StateChange};
 pub use machine::{failover, timers};
+pub use plan::{PlanItem, PlanStatus, plan_items};
 pub use pump::{Do, Pump};
 pub use queue::{DropPolicy, Interrupt, QueueSettings};
 pub use sandbox::{Sandbox, SandboxMode};
@@ -64,11 +66,12 @@ pub use settings::{
     ToolClass, ToolSpec,
 };
 pub use state::{
-    Asked, Block, BlockList, BlockOf, Blocks, Call, Compacting, CompactionProgress, Conversation, Cooling, Counted,
-    Counters, Ending, Erasure, FailedErasure, Flags, Flush, History, InvalidSnapshot, Item, ItemAt, ItemCall, LegState,
-    Lifecycle, Message, MessageShows, PartialCall, Pause, Phase, PrepareStage, Process, ProcessState, QueueState,
-    QueueWatch, Queued, RecoveryAttempt, Repeat, Repeats, Resources, Run, RunClock, STATE_VERSION, Sent, Session,
-    SessionAccount, Stage, Step, Stream, SummaryRequest, TitleRequest, Transcript, Undo, Unpaired, WrapUp,
+    Asked, Block, BlockList, BlockOf, Blocks, Call, Compacting, CompactionProgress, Conversation, ConversationPlan,
+    Cooling, Counted, Counters, Ending, Erasure, FailedErasure, Flags, Flush, History, InvalidSnapshot, Item, ItemAt,
+    ItemCall, LegState, Lifecycle, Message, MessageShows, PartialCall, Pause, Phase, PrepareStage, Process,
+    ProcessState, QueueState, QueueWatch, Queued, RecoveryAttempt, Repeat, Repeats, Resources, Run, RunClock,
+    STATE_VERSION, Sent, Session, SessionAccount, Stage, Step, Stream, SummaryRequest, TitleRequest, Transcript, Undo,
+    Unpaired, WrapUp,
 };
 pub use tables::budget::{
     Allowance, AtLimit, Budget, Charged, Limit, Reserve, Reserves, Resource, Scope, ScopeBudget, Spent,

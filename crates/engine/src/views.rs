@@ -83,6 +83,7 @@ impl Touched {
             | Event::ErasureEnded(_)
             | Event::TitleAsked(_)
             | Event::TitleEnded(_)
+            | Event::PlanSet(_)
             | Event::LedgerBegun(_)
             | Event::ProfileCooldownSet(_)
             | Event::ProfileAnswered(_)

@@ -6,8 +6,9 @@ use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
 use engine::{
     AnswerForm, CallId, CallOutcome, CompactionCause, CompactionStep, EffectId, EndingCause, Epoch, Failure,
-    FailureClass, Flags, Found, Hash, InterruptCause, Lane, Leg, MessageId, Outcome, ProcessCause, QueueMode,
-    QueueState, ReceiptState, Resources, RunId, StopReason, Thinking, Timestamp, ToolClass, Usage, WaitFor,
+    FailureClass, Flags, Found, Hash, InterruptCause, Lane, Leg, MessageId, Outcome, PlanItem, PlanStatus,
+    ProcessCause, QueueMode, QueueState, ReceiptState, Resources, RunId, StopReason, Thinking, Timestamp, ToolClass,
+    Usage, WaitFor,
 };
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -85,6 +86,40 @@ pub enum Stream {
     Compaction(CompactionLine),
     /// The token usage of runs.
     Usage(UsageLine),
+    /// The plan of the conversation.
+    Plan(PlanLine),
+}
+
+/// The plan of the conversation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum PlanLine {
+    /// A call has set the plan. Its result follows.
+    Set {
+        /// The id of the call.
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
+        call: CallId,
+        /// All steps, in order; none if the plan is cleared. Not sanitized.
+        items: Vec<PlanStep>,
+    },
+}
+
+/// A step of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct PlanStep {
+    /// What is to be done, on one line.
+    pub step: String,
+    /// How far it has come.
+    #[cfg_attr(feature = "schema", schemars(with = "names::PlanStatusName"))]
+    pub status: PlanStatus,
+}
+
+impl From<PlanItem> for PlanStep {
+    fn from(PlanItem { step, status }: PlanItem) -> Self {
+        Self { step, status }
+    }
 }
 
 /// The token usage of runs.

@@ -185,7 +185,7 @@ pub async fn find(context: &Context, request: &CallRequest) -> FoundCall {
     let (here, asked) = (context.clone(), request.clone());
     let found = match in_process(name(request), move |_| look(&here, &asked)).await {
         Ok(Looked::Future(call)) => call.find(context, request).await,
-        Ok(Looked::Found(found)) => Ok(found),
+        Ok(Looked::Found(found)) => Ok(*found),
         Err(error) => Err(error),
     };
     found.unwrap_or(FoundCall { found: Found::Unknown, ended: None })
@@ -195,16 +195,16 @@ pub async fn find(context: &Context, request: &CallRequest) -> FoundCall {
 enum Looked {
     /// Files do not show what became of it.
     Future(Box<dyn ToolCall>),
-    Found(FoundCall),
+    Found(Box<FoundCall>),
 }
 
 /// Parses the arguments, and looks at the files that the call was to change. It blocks.
 fn look(context: &Context, request: &CallRequest) -> Result<Looked, ToolError> {
     Ok(match context.tools.parse(&request.tool, &request.arguments) {
         Ok(ParsedCall(Work::Future(call))) => Looked::Future(call),
-        Ok(ParsedCall(Work::Files(call))) => Looked::Found(file_call::find(context, request, &*call)?),
+        Ok(ParsedCall(Work::Files(call))) => Looked::Found(Box::new(file_call::find(context, request, &*call)?)),
         // The call was not valid: running it again makes no difference.
-        Err(_) => Looked::Found(FoundCall { found: Found::NeverStarted, ended: None }),
+        Err(_) => Looked::Found(Box::new(FoundCall { found: Found::NeverStarted, ended: None })),
     })
 }
 
@@ -214,11 +214,13 @@ pub async fn end(context: &Context, request: &CallRequest, grace: Duration) -> T
     let (here, asked) = (context.clone(), request.clone());
     match in_process(name(request), move |_| look(&here, &asked)).await {
         Ok(Looked::Future(call)) => call.end(context, request, grace).await,
-        Ok(Looked::Found(FoundCall { found: Found::Ended, ended: Some(ended) })) => ended,
-        Ok(Looked::Found(FoundCall { ended, .. })) => {
-            let changes = ended.map(|ended| ended.changes).unwrap_or_default();
-            ToolResult { changes, ..tool_result::failed(&context.secrets, &ToolError::Cancelled) }
-        }
+        Ok(Looked::Found(found)) => match *found {
+            FoundCall { found: Found::Ended, ended: Some(ended) } => ended,
+            FoundCall { ended, .. } => {
+                let changes = ended.map(|ended| ended.changes).unwrap_or_default();
+                ToolResult { changes, ..tool_result::failed(&context.secrets, &ToolError::Cancelled) }
+            }
+        },
         Err(error) => failed(context, error).await,
     }
 }

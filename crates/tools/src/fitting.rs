@@ -95,7 +95,13 @@ mod tests {
                 .unwrap()
                 .iter()
                 .map(|name| {
-                    (name.as_str().unwrap().to_owned(), if name == "action" { json!("list") } else { json!("x") })
+                    let name = name.as_str().unwrap();
+                    let value = match name {
+                        "action" => json!("list"),
+                        "items" => json!([{ "step": "x", "status": "done" }]),
+                        _ => json!("x"),
+                    };
+                    (name.to_owned(), value)
                 })
                 .collect();
             for one in &names {

@@ -47,6 +47,7 @@ mod orphan;
 mod output;
 mod patch;
 mod paths;
+mod plan;
 mod policy;
 mod policy_explained;
 mod policy_rules;

@@ -466,3 +466,12 @@ pub(crate) const NETWORK_REPORT_BYTES: u64 = 256 << 10;
 
 /// Refused hosts that the model receives by name.
 pub(crate) const NETWORK_HOSTS_NAMED: usize = 5;
+
+/// Steps of a plan: a person reads it at a glance, and the model receives it again after a compaction.
+pub(crate) const STEPS: usize = 50;
+
+/// Characters of a step of a plan: a line or two.
+pub(crate) const STEP_CHARS: usize = 200;
+
+/// Characters of why a plan changed.
+pub(crate) const NOTE_CHARS: usize = 2_000;

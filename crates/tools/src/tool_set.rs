@@ -19,6 +19,7 @@ use crate::fitting::certainly_fits;
 use crate::grep::Grep;
 use crate::limits::{ARGUMENTS_BYTES, DEFAULT_TIMEOUT_S};
 use crate::ls::Ls;
+use crate::plan::Plan;
 use crate::process::Process;
 use crate::read::Read;
 use crate::schema_validator::SchemaValidator;
@@ -39,6 +40,7 @@ fn built_in() -> Vec<Arc<dyn Tool>> {
         Arc::new(Process),
         Arc::new(WebFetch),
         Arc::new(AskUser),
+        Arc::new(Plan),
     ]
 }
 
@@ -294,7 +296,7 @@ mod tests {
                 b"{}",
                 &[
                     "no tool `raed`",
-                    "read, ls, grep, find, write, edit, apply_patch, exec, process, web_fetch, ask_user",
+                    "read, ls, grep, find, write, edit, apply_patch, exec, process, web_fetch, ask_user, plan",
                 ],
             ),
             ("read", b"{\"path\": \"a", &["not valid JSON", "line 1 column"]),

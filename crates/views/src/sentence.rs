@@ -266,6 +266,8 @@ fn of_run(event: &Event) -> Result<Option<String>, Error> {
             None => format!("its deleted conversation is erased: {}", count(e.bodies as usize, "text")),
             Some(why) => format!("its deleted conversation could not be erased: {why}"),
         },
+        Event::PlanSet(e) if e.steps == 0 => "the plan is cleared".to_owned(),
+        Event::PlanSet(e) => format!("the plan is set: {} of {} done", e.done, e.steps),
         Event::TitleAsked(_) => "a model is asked for the title of the conversation".to_owned(),
         Event::TitleEnded(e) => match &e.failure {
             None => format!(

@@ -5,7 +5,7 @@ use std::path::Path;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{
     Address, Attachment, Body, Flags, Item, Message, Process, ProcessState, ReceiptState, Resources, Seq, Session,
-    SessionRow,
+    SessionRow, plan_items,
 };
 use journal::{Read, StoredLineage};
 use protocol::show::{
@@ -101,6 +101,9 @@ pub fn show(source: &Source<'_>, row: &SessionRow, limit: Option<usize>, texts: 
     (shown.lifecycle, shown.run_state) = (session.conversation.lifecycle.kind(), session.run_state());
     (shown.removed_to, shown.transcript) = (removed_to(&line), Some(transcript));
     shown.next_recovery = session.next_recovery().map(Into::into);
+    let plan = session.conversation.plan.map(|plan| texts(&plan.items)).transpose()?;
+    let steps = |text: String| plan_items(text.as_bytes()).into_iter().map(Into::into).collect::<Vec<_>>();
+    shown.plan = plan.map(steps).filter(|steps| !steps.is_empty());
     shown.processes = Some(processes(&session, &source.home.join("calls"), texts)?);
     Ok(shown)
 }
@@ -156,6 +159,7 @@ fn summary<R, Q>(
         removed_to: None,
         transcript: None,
         processes: None,
+        plan: None,
         run,
     })
 }

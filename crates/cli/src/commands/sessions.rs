@@ -8,6 +8,7 @@ mod list;
 use clap::{Args, Subcommand};
 use config::Globals;
 use engine::Flags;
+use protocol::event::PlanStep;
 use protocol::method::{ContextParams, SessionParams, SessionsContext, SessionsShow};
 use protocol::show::{ContextStory, ItemStory, ProcessStory, Role, Shown};
 use views::name;
@@ -18,6 +19,7 @@ use super::end::EndArgs;
 use crate::error::CliError;
 use crate::language::word;
 use crate::reading::ask;
+use crate::render::plan_lines;
 use crate::show::choice::SessionChoice;
 use crate::show::human::{Page, Zone, columns, count, excerpt, heading, next_recovery, resources};
 use crate::show::{json, print, worded};
@@ -212,6 +214,7 @@ fn lay_out(session: &Shown, zone: &Zone) -> String {
         page.line("\nassistant, still streaming");
         page.indented("  ", &run.open_text);
     }
+    lay_out_plan(&mut page, session.plan.as_deref().unwrap_or_default());
     lay_out_processes(&mut page, session.processes.as_deref().unwrap_or_default(), zone);
     if !session.queue.is_empty() {
         page.line(format!("\n{} queued", count(session.queue.len(), "message")));
@@ -225,6 +228,15 @@ fn lay_out(session: &Shown, zone: &Zone) -> String {
         page.line(format!("\nrun {run} is {status}; `limulus runs show {run}` shows it"));
     }
     page.text()
+}
+
+fn lay_out_plan(page: &mut Page, steps: &[PlanStep]) {
+    if !steps.is_empty() {
+        page.line("\nplan");
+    }
+    for (mark, step) in plan_lines(steps) {
+        page.line_as_it_is(format!("  {mark} {step}"));
+    }
 }
 
 fn lay_out_processes(page: &mut Page, processes: &[ProcessStory], zone: &Zone) {

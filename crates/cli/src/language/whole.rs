@@ -68,6 +68,7 @@ const ENGLISH: &[(&str, &str)] = &[
     ("runtime/src/summary", "the model receives them"),
     ("tools/src/apply_patch.rs", "the model receives them"),
     ("tools/src/ask_user.rs", "the model receives them"),
+    ("tools/src/plan.rs", "the model receives them"),
     ("tools/src/background.rs", "the model receives them"),
     ("tools/src/call.rs", "the model receives them"),
     ("tools/src/change.rs", "the model receives them"),

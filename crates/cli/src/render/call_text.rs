@@ -61,6 +61,7 @@ pub(super) fn sentence(tool: &str, arguments: &str) -> Option<String> {
         "write" => format!("Write {}", named("path").or(unnamed("content"))?),
         "edit" => format!("Edit {}", named("path").or(unnamed("new_text")).or(unnamed("old_text"))?),
         "apply_patch" => format!("Patch {}", patched(text("input")?)?),
+        "plan" => "Plan".to_owned(),
         "web_fetch" => format!("Fetch {}", named("url")?),
         "process" => match (text("action")?, named("id")) {
             ("list", _) => "List the commands in the background".to_owned(),

@@ -6,6 +6,7 @@ mod colours;
 mod diff;
 mod live_output;
 mod markdown;
+mod plan;
 mod rows;
 mod screen;
 mod style;
@@ -13,5 +14,6 @@ mod vocabulary;
 
 pub(crate) use call_text::call_in_words;
 pub(crate) use diff::coloured;
+pub(crate) use plan::plan_lines;
 pub(crate) use screen::{SPINNER, Screen};
 pub(crate) use style::{MarkdownMode, Style, set_markdown};

@@ -47,7 +47,7 @@ pub(super) fn note(event: &Event) -> Option<String> {
         Stream::State(line) => state_note(&event.session, line),
         Stream::Queue(line) => queue_note(line),
         Stream::Compaction(line) => compaction_note(line),
-        Stream::Lifecycle(_) | Stream::Assistant(_) | Stream::Reasoning(_) | Stream::Usage(_) => None,
+        Stream::Lifecycle(_) | Stream::Assistant(_) | Stream::Reasoning(_) | Stream::Usage(_) | Stream::Plan(_) => None,
     }
 }
 

@@ -54,6 +54,7 @@ mod one_line;
 mod own;
 mod owner;
 mod pauses;
+mod plans;
 mod policy;
 mod projects;
 mod protocol;

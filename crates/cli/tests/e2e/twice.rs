@@ -221,6 +221,12 @@ beside_an_owner! {
         r61_an_answer_that_does_not_fit_is_asked_for_once_more,
         r61_the_same_key_gives_the_same_exit_code,
     }
+    plans {
+        r13_r43_a_plan_is_shown_each_time_that_it_changes,
+        r13_a_terminal_shows_the_plan_below_its_call,
+        r13_r25_a_plan_survives_a_compaction,
+        r13_a_plan_ends_with_its_conversation,
+    }
     policy {
         r24_a_rule_decides_on_each_command_of_a_line,
         r24_a_rule_on_a_path_holds_for_searches_and_links,
@@ -417,6 +423,7 @@ const ONCE: &[(&str, &str, &str)] = &[
     ),
     ("asking", "r60_a_terminal_is_not_asked_for_another_session", "starts the owner itself"),
     ("asking", "r60_a_terminal_of_another_session_is_no_approver", "starts the owner itself"),
+    ("plans", "r11_r13_a_plan_outlives_kill_9", "starts its owners itself"),
     ("questions", "*", "starts its owners itself"),
     ("sandbox", "*", "starts its owners itself"),
     ("approvals", "*", "starts its owners itself"),

@@ -192,6 +192,7 @@ events! {
     "budget_asked" BudgetAsked Written;
     "compaction_begun" CompactionBegun Written;
     "title_ended" TitleEnded Written;
+    "plan_set" PlanSet Written;
     "compaction_failed" CompactionFailed Written;
     "failed" Failed Written;
     "reported" Reported Written;
@@ -272,6 +273,7 @@ impl Event {
             Self::UndoStarted(e) => vec![e.plan],
             Self::SessionLabelled(e) => e.title.into_iter().collect(),
             Self::TitleEnded(e) => e.text.into_iter().collect(),
+            Self::PlanSet(e) => std::iter::once(e.items).chain(e.reminder).collect(),
             Self::AskAnswered(e) => e.edited.iter().map(|edited| edited.body).chain(e.answer).collect(),
             Self::Created(_)
             | Self::Forked(_)

@@ -85,6 +85,7 @@ impl Event {
             | Self::ErasureEnded(_)
             | Self::TitleAsked(_)
             | Self::TitleEnded(_)
+            | Self::PlanSet(_)
             | Self::OutputAdded(_) => None,
         }
     }

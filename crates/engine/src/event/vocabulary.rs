@@ -390,6 +390,8 @@ pub enum Note {
     Raised,
     /// The answer does not fit the schema of the run: the model is to answer again.
     SchemaMismatch,
+    /// A plan with open steps, which the model would not see any more.
+    Plan,
 }
 
 /// A long result of a call, truncated to its beginning and its end.

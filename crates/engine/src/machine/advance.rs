@@ -95,7 +95,13 @@ impl Machine {
         if answered && !self.check_repeats(moment) {
             return true;
         }
-        if let Pick::Ask(candidate) = self.pick(moment)
+        let picked = self.pick(moment);
+        if let Pick::Ask(candidate) = picked
+            && !alone
+        {
+            self.remind_of_plan(candidate, moment);
+        }
+        if let Pick::Ask(candidate) = picked
             && (!alone && !mutant!(BudgetNotAsked) && !self.check_budget(candidate, moment)
                 || self.compact_first(candidate, moment))
         {

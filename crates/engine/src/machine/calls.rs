@@ -121,6 +121,9 @@ impl Machine {
         let whole = given.whole.map(|whole| self.keep(whole));
         let attachments = self.keep_attached(given.attachments);
         self.record_changes(id, given.changes, moment);
+        if let Some(items) = given.plan {
+            self.set_plan(id, &items, moment);
+        }
         self.emit(CallSettled { call: id, effect, outcome, output, whole, attachments }, moment.now);
     }
 

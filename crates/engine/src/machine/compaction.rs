@@ -29,7 +29,7 @@ impl Machine {
         session.request_tokens(settings, candidate)
     }
 
-    fn window(&self, candidate: u32) -> Option<Window> {
+    pub(super) fn window(&self, candidate: u32) -> Option<Window> {
         let settings = self.settings.as_ref()?;
         Some(Window::of(settings.candidate(candidate)?, &settings.compaction))
     }

@@ -17,6 +17,7 @@ pub mod failover;
 mod labels;
 mod model_notices;
 mod opening;
+mod plan;
 mod processes;
 mod queue;
 mod recover;

@@ -2,6 +2,7 @@
 
 use crate::approval::NOBODY_TO_ASK;
 use crate::body::{BodyKind, Content};
+use crate::plan::PlanItem;
 use crate::tables::budget::{Limit, Resource, Scope};
 
 /// A call that an interruption, an abort or an ending preceded.
@@ -31,6 +32,12 @@ pub(super) const MEMORY_FLUSH: &str = "Note from limulus: this conversation is n
      replaced by a summary. What must not be lost of it (decisions and their reasons, exact names, what is still to do) and \
      stands in no file yet: write it now into a file of the workspace, behind what is there, by default \
      `memory/NOTES.md`. Then go on with what you were asked; do not mention this note.";
+
+/// Before the next request of a conversation whose plan the model would not see any more.
+pub(super) fn plan(items: &[PlanItem]) -> String {
+    let lines = items.iter().map(|item| format!("\n{} {}", item.status.mark(), item.step));
+    format!("Note from limulus: your plan, as you last set it, is still open:{}", lines.collect::<String>())
+}
 
 /// A call that the budget does not allow.
 pub(super) const NOTHING_LEFT: &str = "Not run: the budget is used up.";

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use super::is_zero;
+use super::plan::ConversationPlan;
 use super::queue::Queued;
 use super::run::Run;
 use super::session::Lifecycle;
@@ -36,6 +37,9 @@ pub struct Conversation {
     /// How often a model was asked for its title. Enough if somebody gave it one, or took it back.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub title_asks: u32,
+    /// The plan of the model; none if it has set none, or one without steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<ConversationPlan>,
     /// When the one before it was deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begun_at: Option<Timestamp>,
@@ -53,6 +57,7 @@ impl Conversation {
             title: None,
             model_title: None,
             title_asks: 0,
+            plan: None,
             begun_at: None,
         }
     }

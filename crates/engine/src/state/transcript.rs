@@ -221,6 +221,12 @@ impl Transcript {
         first..turns().nth(more.div_ceil(step) * step).unwrap_or(first)
     }
 
+    /// Whether the next request has such an item. The newest are looked at first.
+    pub(crate) fn sends(&self, settings: &Settings, is_it: impl Fn(&Item) -> bool) -> bool {
+        let left_out = self.left_out(settings.history_turns, self.items.len());
+        (0..self.items.len()).rev().filter(|at| !left_out.contains(at)).any(|at| is_it(&self.items[at]))
+    }
+
     /// The estimated tokens of what a request with these first items leaves out.
     fn left_out_tokens(&self, settings: &Settings, items: usize) -> u64 {
         self.items[self.left_out(settings.history_turns, items)].iter().map(Item::tokens).sum()
@@ -490,6 +496,19 @@ mod tests {
         assert_eq!(begins, [1, 11, 21, 31, 41, 51, 61], "two turns leave together");
         let last = transcript.left_out(Some(1), transcript.items.len());
         assert_eq!(last.end, 1 + 19 * 5, "the turn in progress stays");
+    }
+
+    #[test]
+    fn r13_r41_a_request_does_not_show_what_it_leaves_out() {
+        let mut transcript = Transcript::default();
+        (1..=8).for_each(|number| turn(&mut transcript, number));
+        let newest = Settings { history_turns: Some(4), ..Settings::default() };
+        let shows = |number: u128, settings: &Settings| {
+            let run = RunId(Uuid::from_u128(number));
+            transcript.sends(settings, |item| matches!(item, Item::Result { call, .. } if call.run == run))
+        };
+        assert_eq!([1, 4, 5, 8].map(|number| shows(number, &newest)), [false, false, true, true]);
+        assert!(shows(1, &Settings::default()) && !shows(9, &Settings::default()));
     }
 
     #[test]

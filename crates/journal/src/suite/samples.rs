@@ -13,9 +13,9 @@ use engine::{
     ErasureEnded, Event, Failed, Failure, FailureClass, FileContent, FileKind, FilesChanged, Found, Gathered,
     GrantGiven, GrantRevoked, Hash, ImageMade, InterruptCause, Item, ItemAt, Leg, LifecycleChanged, MessageAccepted,
     MessageId, MessageSealed, MessageSettled, Modes, Next, NotKept, Note, Noted, Opened, Outcome, OutputAdded,
-    OverrideSet, Overrides, PauseCause, Paused, Policy, ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding,
-    ProcessForgotten, ProfileAnswered, ProfileCooldownLifted, ProfileCooldownSet, ProfilePreferred, QueueMode,
-    QueuePlace, ReasoningAdded, ReceiptRow, ReceiptState, Reported, RequestOpened, RequestSent, Reset,
+    OverrideSet, Overrides, PauseCause, Paused, PlanSet, Policy, ProcessAdopted, ProcessCause, ProcessEnded,
+    ProcessEnding, ProcessForgotten, ProfileAnswered, ProfileCooldownLifted, ProfileCooldownSet, ProfilePreferred,
+    QueueMode, QueuePlace, ReasoningAdded, ReceiptRow, ReceiptState, Reported, RequestOpened, RequestSent, Reset,
     ResultsTruncated, Resumed, RetryScheduled, RunEnded, RunId, RunRow, RunStarted, Scope, SealedCall, Seq,
     SessionLabelled, SessionRow, Spent, StepBegun, StreamInterrupted, TextAdded, TextRetracted, Thinking,
     ThinkingLowered, Timestamp, TitleAsked, TitleEnded, ToolClass, TruncatedResult, Uncompacted, UndoEnded,
@@ -105,6 +105,8 @@ pub(crate) fn every_other_kind() -> (Vec<Event>, Vec<Content>) {
     events.extend(of_waits(body));
     events.extend(of_lifecycle());
     events.push(UndoStarted { undo: effect(EffectKind::Undo, 1), run: run(), redo: false, plan: body }.into());
+    let call = CallId { run: run(), step: 1, index: 0 };
+    events.push(PlanSet { call, items: body, steps: 2, done: 1, reminder: None }.into());
     events.extend(of_streams());
     (events, vec![content])
 }

@@ -5,8 +5,8 @@
 
 use engine::tables::failover::{ErrorKind, FailureCategory, Recoverability};
 use engine::{
-    Address, CallOutcome, Flags, Interrupt, Leg, ModeSource, Outcome, QueueMode, ReceiptState, Resources, StopReason,
-    Timestamp, ToolClass, Usage,
+    Address, CallOutcome, Flags, Interrupt, Leg, ModeSource, Outcome, PlanStatus, QueueMode, ReceiptState, Resources,
+    StopReason, Timestamp, ToolClass, Usage,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -57,6 +57,14 @@ pub(crate) enum OutcomeName {
 pub(crate) enum StopReasonName {
     Length,
     ContentFilter,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "PlanStatus", rename_all = "snake_case")]
+pub(crate) enum PlanStatusName {
+    Pending,
+    InProgress,
+    Done,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::names;
 use super::run::{RunStory, RunSummary};
 use super::status::NextRecovery;
+use crate::event::PlanStep;
 
 /// A session in a list.
 pub type Listed = SessionSummary<RunSummary, QueuedSummary>;
@@ -96,6 +97,9 @@ pub struct SessionSummary<R, Q> {
     /// The background commands, running and ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processes: Option<Vec<ProcessStory>>,
+    /// The plan that the model has set, with all of its steps; none if it has set none, or has cleared it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Vec<PlanStep>>,
     /// The active run, else the last run.
     pub run: Option<R>,
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use engine::{
     Body, CallId, CallOutcome, Content, EffectId, Epoch, Event, FileKind, FilesChanged, Hash, LineDiff, MessageSealed,
-    Next, Outcome, Record, RunEnded, RunId, RunRow, Seq, Settings, Timestamp,
+    Next, Outcome, PlanSet, Record, RunEnded, RunId, RunRow, Seq, Settings, Timestamp, plan_items,
 };
 use journal::{Entry, Error, Read};
 use protocol::event::{
-    AssistantLine, CompactionLine, Delta, LifecycleLine, QueueLine, ReasoningLine, RunEnd, StateLine, Stream, ToolLine,
-    UsageLine,
+    AssistantLine, CompactionLine, Delta, LifecycleLine, PlanLine, QueueLine, ReasoningLine, RunEnd, StateLine, Stream,
+    ToolLine, UsageLine,
 };
 use protocol::method::{FileAct, FileDiff};
 
@@ -198,6 +198,7 @@ impl Projection {
                     category: Some(e.failure.category()),
                 }))
             }
+            Event::PlanSet(e) => Some(plan_set(source, e)),
             event => self.of_call(source, event).or_else(|| plain(source, event)),
         };
         let what = self.candidates.see(source, event).or(what);
@@ -405,6 +406,11 @@ fn ends_run<'e>(mut following: impl Iterator<Item = &'e Event>) -> bool {
     matches!(decided, Some(Event::RunEnded(_)))
 }
 
+fn plan_set(source: Source<'_>, e: &PlanSet) -> Stream {
+    let items = plan_items(source.text(&e.items.hash).as_bytes());
+    Stream::Plan(PlanLine::Set { call: e.call, items: items.into_iter().map(Into::into).collect() })
+}
+
 fn plain(source: Source<'_>, event: &Event) -> Option<Stream> {
     Some(match event {
         Event::MessageAccepted(e) => {
@@ -497,6 +503,7 @@ fn run_of(event: &Event) -> Option<RunId> {
         Event::CallSettled(e) => Some(e.call.run),
         Event::ProcessAdopted(e) => Some(e.call.run),
         Event::FilesChanged(e) => Some(e.call.run),
+        Event::PlanSet(e) => Some(e.call.run),
         event => event.progress().map(|(effect, _)| effect.run).or(event.seals().map(|effect| effect.run)),
     }
 }

@@ -58,6 +58,8 @@ pub(super) struct Calls {
     /// The call whose line is the last thing on stderr, and the cells of its rows.
     last: Option<(CallId, Vec<usize>)>,
     detail: Detail,
+    /// The call that has set the plan on the screen.
+    plan_of: Option<CallId>,
     /// Maximum characters of the arguments of a call in a line.
     argument_chars: usize,
     /// Where whole outputs are.
@@ -67,7 +69,14 @@ pub(super) struct Calls {
 impl Default for Calls {
     fn default() -> Self {
         let detail = Detail::default();
-        Self { started: BTreeMap::new(), last: None, detail, argument_chars: ARGUMENT_CHARS, outputs: None }
+        Self {
+            started: BTreeMap::new(),
+            last: None,
+            detail,
+            plan_of: None,
+            argument_chars: ARGUMENT_CHARS,
+            outputs: None,
+        }
     }
 }
 
@@ -75,6 +84,11 @@ impl Calls {
     /// The line of a call is no longer the last thing on the screen.
     pub(super) fn leave_line(&mut self) {
         self.last = None;
+    }
+
+    /// The plan that this call has set is on the screen.
+    pub(super) fn sets_plan(&mut self, call: CallId) {
+        self.plan_of = Some(call);
     }
 
     /// What the last call that runs does, if its line is not right above.
@@ -149,6 +163,9 @@ impl Screen {
             return;
         };
         let started = self.calls.started.remove(call);
+        if self.calls.plan_of.take() == Some(*call) && self.live {
+            return;
+        }
         let took_ms = started.as_ref().map(|started| event.at.since(started.at));
         let end = CallEnd { outcome: *outcome, output, tail: tail.as_deref(), lines: *lines, took_ms, changes };
         match started.and_then(|started| started.sentence).filter(|_| self.live) {

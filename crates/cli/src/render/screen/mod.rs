@@ -6,11 +6,12 @@ mod calls;
 mod footer;
 mod lines;
 mod messages;
+mod plan;
 mod status;
 
 use engine::{RunId, Timestamp};
 use protocol::Event;
-use protocol::event::{AssistantLine, Delta, LifecycleLine, StateLine, Stream, ToolLine};
+use protocol::event::{AssistantLine, Delta, LifecycleLine, PlanLine, StateLine, Stream, ToolLine};
 use protocol::notice::DiskFull;
 use protocol::show::BackgroundCommand;
 use serde_json::json;
@@ -99,7 +100,8 @@ impl Screen {
             | Stream::Queue(_)
             | Stream::Lifecycle(_)
             | Stream::Compaction(_)
-            | Stream::Usage(_) => false,
+            | Stream::Usage(_)
+            | Stream::Plan(_) => false,
         };
         // More of the same waits for its frame, and what is drawn meanwhile with it.
         if !is_piece || self.footer.is_due() {
@@ -125,6 +127,7 @@ impl Screen {
             Stream::Tool(ToolLine::Start { .. }) => self.call_started(event),
             Stream::Tool(ToolLine::Update(piece)) => self.calls.wrote(piece),
             Stream::Tool(ToolLine::End { .. }) => self.call_settled(event),
+            Stream::Plan(PlanLine::Set { call, items }) => self.plan_set(event, *call, items),
             Stream::State(StateLine::Rewound { .. }) => {
                 self.retract();
                 self.note(event, vocabulary::REWOUND);

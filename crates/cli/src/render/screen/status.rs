@@ -68,6 +68,7 @@ impl Wait {
             | Stream::Lifecycle(_)
             | Stream::Compaction(_)
             | Stream::Tool(_)
+            | Stream::Plan(_)
             | Stream::Usage(_) => {}
         }
     }
@@ -131,6 +132,7 @@ impl Status {
             | Stream::Assistant(_)
             | Stream::Reasoning(_)
             | Stream::Compaction(_)
+            | Stream::Plan(_)
             | Stream::Tool(_) => {}
         }
         begins
@@ -158,6 +160,7 @@ impl Status {
             | Stream::Compaction(_)
             | Stream::Tool(_)
             | Stream::Usage(_)
+            | Stream::Plan(_)
             | Stream::State(_) => {}
         }
         None

@@ -142,4 +142,20 @@ payload! {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         attachments: Vec<Attachment>,
     }
+    /// A call has set the plan of the conversation. It is recorded with the result of the call.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    PlanSet {
+        call: CallId,
+        /// The steps with their status, a JSON array of [`PlanItem`]s.
+        ///
+        /// [`PlanItem`]: crate::PlanItem
+        items: Body,
+        /// The number of steps; none = the plan is cleared.
+        steps: u32,
+        /// The number of those that are done.
+        done: u32,
+        /// What the model receives once it does not see the call any more; none if no step is open.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reminder: Option<Body>,
+    }
 }

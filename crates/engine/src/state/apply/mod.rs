@@ -68,6 +68,7 @@ impl Session {
             // Content that the next entry seals, or that was sealed before.
             matches!(event, Event::StreamInterrupted(_) | Event::Failed(_) | Event::ImageMade(_))
                 || matches!(event, Event::RunEnded(_) | Event::Uncompacted(_))
+                || matches!(event, Event::Noted(Noted { note: Note::Plan, .. }))
         };
         let bytes = if is_known { 0 } else { event.bodies().iter().map(|body| body.bytes).sum() };
         let spent = self.run_mut().map(|run| &mut run.budget.spent);
@@ -113,6 +114,7 @@ impl Session {
             Event::ErasureEnded(e) => self.erasure_ended(e),
             Event::TitleAsked(e) => self.title_asked(e, at),
             Event::TitleEnded(e) => self.title_ended(e),
+            Event::PlanSet(e) => self.plan_set(e),
             Event::RequestOpened(e) => self.request_opened(e, at),
             Event::StepBegun(e) => self.in_run(|run| run.step_begun(e)),
             Event::StreamInterrupted(e) => self.in_run(|run| run.stream_cut(e)),
@@ -176,6 +178,7 @@ impl Session {
     fn reset(&mut self) {
         self.conversation.transcript.reset();
         (self.conversation.model_title, self.conversation.title_asks) = (None, 0);
+        self.conversation.plan = None;
         if mutant!(ResetDrops) {
             self.conversation.queue.clear();
         }

@@ -13,13 +13,13 @@ use engine::{
     FailureClass, FileContent, FileKind, FilesChanged, Forked, Found, Gathered, Hash, ImageMade, Interrupt,
     InterruptCause, Item, ItemAt, LedgerBegun, LeftFile, Leg, LifecycleChanged, Limit, LineDiff, MessageAccepted,
     MessageId, MessageSealed, MessageSettled, Modes, Next, NotKept, Note, Noted, Opened, Outcome, OutputAdded,
-    OverrideSet, Overrides, PauseCause, Paused, Policy, ProcessAdopted, ProcessCause, ProcessEnded, ProcessEnding,
-    ProcessForgotten, ProfileAnswered, ProfileCooldownLifted, ProfileCooldownSet, ProfilePreferred, QueueMode,
-    QueuePlace, ReasoningAdded, ReceiptState, Reported, RequestOpened, RequestSent, Reset, Resource, ResultsTruncated,
-    Resumed, RetryScheduled, RunEnded, RunId, RunStarted, Scope, SealedCall, Seq, SessionId, SessionLabelled, Spent,
-    StepBegun, StopReason, StreamInterrupted, TextAdded, TextRetracted, Thinking, ThinkingLowered, Timestamp,
-    TitleAsked, TitleEnded, ToolClass, TruncatedResult, Uncompacted, UndoEnded, UndoStarted, UnreadableEvent, Usage,
-    VERSION, Visibility, WaitBegan, WaitEnded, WaitFor,
+    OverrideSet, Overrides, PauseCause, Paused, PlanSet, Policy, ProcessAdopted, ProcessCause, ProcessEnded,
+    ProcessEnding, ProcessForgotten, ProfileAnswered, ProfileCooldownLifted, ProfileCooldownSet, ProfilePreferred,
+    QueueMode, QueuePlace, ReasoningAdded, ReceiptState, Reported, RequestOpened, RequestSent, Reset, Resource,
+    ResultsTruncated, Resumed, RetryScheduled, RunEnded, RunId, RunStarted, Scope, SealedCall, Seq, SessionId,
+    SessionLabelled, Spent, StepBegun, StopReason, StreamInterrupted, TextAdded, TextRetracted, Thinking,
+    ThinkingLowered, Timestamp, TitleAsked, TitleEnded, ToolClass, TruncatedResult, Uncompacted, UndoEnded,
+    UndoStarted, UnreadableEvent, Usage, VERSION, Visibility, WaitBegan, WaitEnded, WaitFor,
 };
 use uuid::Uuid;
 
@@ -35,7 +35,7 @@ const KINDS: &str = "
     delivery_ended
     process_adopted process_ending process_ended process_forgotten files_changed undo_started undo_ended erasure_ended title_asked
     step_begun request_opened stream_cut text_struck call_checked call_lost call_found image_made budget_asked compaction_begun
-    title_ended compaction_failed failed reported ledger_begun profile_answered thinking_lowered
+    title_ended plan_set compaction_failed failed reported ledger_begun profile_answered thinking_lowered
     text_added reasoning_added call_part_added block_signed output_added";
 
 const ID: Uuid = Uuid::from_u128(7);
@@ -415,6 +415,7 @@ fn written_samples() -> Vec<Event> {
             failure: Some(failure()),
         }
         .into(),
+        PlanSet { call: CALL, items: BODY, steps: 3, done: 1, reminder: Some(BODY) }.into(),
         CompactionFailed { failure: failure(), compaction_step: CompactionStep::Summarise, usage: usage(), cost: 4 }
             .into(),
         Failed { request: Some(EFFECT), failure: failure(), text: Some(BODY) }.into(),

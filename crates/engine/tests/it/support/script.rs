@@ -7,8 +7,8 @@ use engine::tables::budget::NO_LIMIT;
 use engine::{
     Allowance, Attached, BlockOf, Breakpoint, CallId, CallOutcome, Candidate, ChangedFile, Command, CompactionResult,
     Content, CooldownLifted, CooldownSet, Effect, EffectId, EffectKind, Epoch, Erased, Event, Failure, FailureClass,
-    Found, Hash, Input, Item, LeftFile, Limit, MessageId, Override, Overrides, Part, Policy, Price, RepairPolicy,
-    Report, Resource, ResumeMode, RunId, Scope, Spent, Timestamp, Titles, ToolResult, Usage,
+    Found, Hash, Input, Item, LeftFile, Limit, MessageId, Override, Overrides, Part, PlanItem, PlanStatus, Policy,
+    Price, RepairPolicy, Report, Resource, ResumeMode, RunId, Scope, Spent, Timestamp, Titles, ToolResult, Usage,
 };
 use uuid::Uuid;
 
@@ -596,6 +596,7 @@ fn call_report(world: &World, words: &Words) -> Option<Report> {
                 "background" => in_background(output(3)),
                 _ => ToolResult {
                     whole: words.option("whole").map(|whole| Content::text(BodyKind::Output, whole)),
+                    plan: words.option("plan").map(plan),
                     ..ToolResult::new(outcome(2), output(3))
                 },
             },
@@ -611,6 +612,20 @@ fn call_report(world: &World, words: &Words) -> Option<Report> {
         }
         _ => return None,
     })
+}
+
+/// A plan: its steps, each with a mark of its status before it.
+fn plan(steps: &str) -> Vec<PlanItem> {
+    let item = |step: &str| {
+        let (mark, step) = step.split_at(1);
+        let status = match mark {
+            "x" => PlanStatus::Done,
+            ">" => PlanStatus::InProgress,
+            _ => PlanStatus::Pending,
+        };
+        PlanItem { step: step.to_owned(), status }
+    };
+    steps.split('/').filter(|step| !step.is_empty()).map(item).collect()
 }
 
 fn in_background(output: Content) -> ToolResult {
