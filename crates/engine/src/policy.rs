@@ -337,9 +337,9 @@ mod tests {
         let exec = |rule: PolicyRule| PolicyRule { tools: vec!["exec".to_owned()], ..rule };
         let of = |rules: &[PolicyRule], host: &str| decide_exit(rules, "exec", RuleSubject::Host(Some(host))).decision;
         let named = exec(rule(Policy::Allow, &[], &[], &["*.example.org", "b.org:22"]));
-        assert_eq!(of(&[named.clone()], "a.example.org"), Policy::Allow);
-        assert_eq!(of(&[named.clone()], "b.org:22"), Policy::Allow);
-        assert_eq!(of(&[named.clone()], "b.org"), Policy::Ask, "another port");
+        assert_eq!(of(std::slice::from_ref(&named), "a.example.org"), Policy::Allow);
+        assert_eq!(of(std::slice::from_ref(&named), "b.org:22"), Policy::Allow);
+        assert_eq!(of(std::slice::from_ref(&named), "b.org"), Policy::Ask, "another port");
         let deny = rule(Policy::Deny, &[], &[], &["a.example.org"]);
         assert_eq!(of(&[named.clone(), deny], "a.example.org"), Policy::Deny);
         for other in [
@@ -348,7 +348,7 @@ mod tests {
             exec(rule(Policy::Allow, &["*"], &[], &[])),
             PolicyRule { answered: true, ..named.clone() },
         ] {
-            assert_eq!(of(&[other.clone()], "a.example.org"), Policy::Ask, "{other:?}");
+            assert_eq!(of(std::slice::from_ref(&other), "a.example.org"), Policy::Ask, "{other:?}");
         }
         let granted = PolicyRule {
             grant: Some(CallId { run: crate::ids::RunId(uuid::Uuid::nil()), step: 1, index: 0 }),

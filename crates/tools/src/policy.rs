@@ -397,15 +397,17 @@ fn by_exit(settings: &Settings, tool: &str, line: &str, (hosts, paths): (Vec<Str
             (Policy::Ask, Exit::Path(path)) => asked_paths.push(path.shown.clone()),
         }
     }
-    let asked = [("reach", asked_hosts), ("write to", asked_paths)];
-    let asked: Vec<String> = asked
-        .into_iter()
-        .filter(|(_, what)| !what.is_empty())
-        .map(|(act, what)| format!("{act} {}", what.join(", ")))
-        .collect();
-    if !asked.is_empty() {
+    let (line, hosts_shown, paths_shown) = (quoted(line), asked_hosts.join(", "), asked_paths.join(", "));
+    verdict.reason = match (asked_hosts.is_empty(), asked_paths.is_empty()) {
+        (true, true) => None,
+        (false, true) => Some(format!("let the command `{line}` reach {hosts_shown} from its sandbox")),
+        (true, false) => Some(format!("let the command `{line}` write to {paths_shown} from its sandbox")),
+        (false, false) => {
+            Some(format!("let the command `{line}` reach {hosts_shown} and write to {paths_shown} from its sandbox"))
+        }
+    };
+    if verdict.reason.is_some() {
         verdict.decision = Policy::Ask;
-        verdict.reason = Some(format!("let the command `{}` {} from its sandbox", quoted(line), asked.join(" and ")));
     }
     verdict.evidence.hosts = hosts;
     verdict.evidence.writable = paths.into_iter().map(|path| path.real).collect();

@@ -119,10 +119,8 @@ pub fn suggest(
     let acts = acts.acts(&CallSite { context: &context, workspace: &workspace }).ok()?;
     let (is_given, mut offered) = (!patterns.is_empty(), Offered::default());
     let (mut commands, mut paths, mut hosts) = (false, false, false);
-    let is_of_command = |act: &ExplainedAct| act.setting == EXEC;
-    let is_allowed = acts.iter().any(|act| matches!(act, Act::Exit { .. }))
-        && explain(settings, tool, arguments)
-            .is_ok_and(|acts| acts.iter().filter(|act| is_of_command(act)).all(|act| act.decision == Policy::Allow));
+    let leaves = acts.iter().any(|act| matches!(act, Act::Exit { .. }));
+    let is_allowed = leaves && allows_commands(settings, tool, arguments);
     for act in acts {
         match act {
             Act::Read { verb, path } | Act::Write { verb, path } => {
@@ -134,21 +132,10 @@ pub fn suggest(
             // Leaving the sandbox is approved once only.
             Act::Run { outside: Some(_), .. } => return None,
             Act::Exit { hosts: reached, paths: written, .. } => {
-                for exit in exits(settings, (&reached, &written)) {
-                    if exit.decision(settings, tool, &Globs::default()).decision != Policy::Ask {
-                        continue;
-                    }
-                    match exit {
-                        Exit::Host(host) => {
-                            hosts = true;
-                            offered.hosts.push(host.to_owned());
-                        }
-                        Exit::Path(path) => {
-                            paths = true;
-                            offered.paths.push(exact(path));
-                        }
-                    }
-                }
+                let asked = asked_exits(settings, tool, (&reached, &written));
+                (hosts, paths) = (hosts || !asked.hosts.is_empty(), paths || !asked.paths.is_empty());
+                offered.hosts.extend(asked.hosts);
+                offered.paths.extend(asked.paths);
             }
             // A command that is allowed needs no rule; what it reaches does.
             Act::Run { .. } if is_allowed => {}
@@ -195,6 +182,26 @@ pub fn suggest(
         hosts,
     };
     allows(settings, &rule, tool, arguments).then_some(rule)
+}
+
+/// Whether all commands of a call are allowed, whatever they reach.
+fn allows_commands(settings: &Settings, tool: &str, arguments: &[u8]) -> bool {
+    let acts = explain(settings, tool, arguments).unwrap_or_default();
+    acts.iter().filter(|act| act.setting == EXEC).all(|act| act.decision == Policy::Allow)
+}
+
+/// The hosts and files beyond the sandbox that are asked about.
+fn asked_exits(settings: &Settings, tool: &str, (hosts, paths): (&[String], &[ResolvedPath])) -> Offered {
+    let mut asked = Offered::default();
+    let globs = Globs::default();
+    let is_asked = |exit: &Exit<'_>| exit.decision(settings, tool, &globs).decision == Policy::Ask;
+    for exit in exits(settings, (hosts, paths)).filter(is_asked) {
+        match exit {
+            Exit::Host(host) => asked.hosts.push(host.to_owned()),
+            Exit::Path(path) => asked.paths.push(exact(path)),
+        }
+    }
+    asked
 }
 
 #[derive(Default)]

@@ -116,7 +116,7 @@ fn lay_out(settings: &Sandbox, layers: &SandboxLayers, hosts: &[String]) -> Stri
         (_, false) if layers.tier != Tier::A => page.line("they reach no network"),
         (_, false) if hosts.is_empty() => page.line("they reach no hosts: no rule allows any"),
         (_, false) => {
-            page.line(&format!("they reach the hosts that rules allow: {}", printable_line(&hosts.join(", "))))
+            page.line(format!("they reach the hosts that rules allow: {}", printable_line(&hosts.join(", "))));
         }
     }
     page.line(match layers.tier {

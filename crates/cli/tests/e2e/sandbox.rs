@@ -1,10 +1,13 @@
 //! Commands in their sandbox: what they need no approval for, what they cannot reach, and how they get out of it.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::thread;
 
 use model_server::ModelServer;
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{Home, Process, is_alive, until};
 
@@ -138,6 +141,109 @@ fn r60_r67_leaving_the_sandbox_is_a_question_of_its_own() {
     home.run(&["approvals", "approve", &id(&asked)]).expect_code(0);
     waiting.finish().expect_code(0);
     assert_eq!(fs::read_to_string(home.file("../outside")).unwrap(), "out\n");
+    service.signal(Signal::TERM);
+    service.finish().expect_code(0);
+}
+
+/// A server at an address of this machine that no program takes for its own loopback interface; returns its `HOST:PORT`.
+fn web_server() -> String {
+    let listener = TcpListener::bind("127.0.0.2:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    thread::spawn(move || {
+        for mut client in listener.incoming().flatten() {
+            let mut head = [0; 4096];
+            let _ = client.read(&mut head);
+            let _ = client.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\nConnection: close\r\n\r\nthe tide");
+        }
+    });
+    address
+}
+
+/// A request by the proxy of the sandbox.
+fn request_to(address: &str) -> String {
+    format!(
+        "perl -MIO::Socket::INET -e 'my ($p) = $ENV{{http_proxy}} =~ m{{//(.*)}}; my $s = IO::Socket::INET->new($p) or die; print $s qq(GET http://{address}/ HTTP/1.0\\r\\n\\r\\n); print <$s>'"
+    )
+}
+
+fn call(command: &str, more: &Value) -> String {
+    let mut arguments = json!({ "command": command });
+    arguments.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    format!("call:exec {arguments}")
+}
+
+/// R60, R67, R69: a host is reached by a rule that names it for commands, or by an approval of this host alone.
+#[test]
+fn r60_r69_a_command_reaches_the_hosts_that_somebody_allows() {
+    let Some(home) = confined().filter(holds_all) else { return };
+    let server = ModelServer::start().unwrap();
+    let home = home.served_by(&server).with("LIMULUS_TOOLS__WEB_FETCH__ALLOW_PRIVATE", "true");
+    let address = web_server();
+    let command = request_to(&address);
+    let answer = home.run(&["agent", "--verbose", "-m", &call(&command, &json!({}))]).expect_code(0);
+    assert!(!answer.err.contains("the tide") && answer.err.contains(&format!("refused {address} ")), "{answer:?}");
+    let asks = call(&command, &json!({ "hosts": [address] }));
+    home.run(&["agent", "--yes", "-m", &asks]).expect_code(3);
+    let service = serve(&home);
+    let waiting = home.start(&["agent", "--verbose", "-m", &asks]);
+    let asked = request(&home);
+    let what = asked["what"].as_str().expect("a text");
+    assert!(
+        what.starts_with("let the command `perl") && what.ends_with(&format!("reach {address} from its sandbox")),
+        "{what}"
+    );
+    home.run(&["approvals", "approve", &id(&asked), "--always", "session"]).expect_code(0);
+    let answer = waiting.finish().expect_code(0);
+    assert!(answer.err.contains("the tide"), "{answer:?}");
+    // What was allowed for good needs no question, and no argument.
+    let answer = home.run(&["agent", "--verbose", "-m", &call(&command, &json!({}))]).expect_code(0);
+    assert!(answer.err.contains("the tide"), "{answer:?}");
+    let answer =
+        home.run(&["agent", "--verbose", "--session", "other", "-m", &call(&command, &json!({}))]).expect_code(0);
+    assert!(!answer.err.contains("the tide"), "another session: {answer:?}");
+    service.signal(Signal::TERM);
+    service.finish().expect_code(0);
+    let rule = |rest: &str| {
+        fs::write(home.path().join("config.toml"), format!("[[policy]]\ndecision = \"allow\"\n{rest}\n")).unwrap()
+    };
+    rule(&format!("tool = \"exec\"\nhost = \"{address}\""));
+    let answer =
+        home.run(&["agent", "--verbose", "--session", "ruled", "-m", &call(&command, &json!({}))]).expect_code(0);
+    assert!(answer.err.contains("the tide"), "{answer:?}");
+    let checked = home.json(&["sandbox", "check"]);
+    assert_eq!(checked["hosts"], json!([address]), "{checked}");
+    let tried = home.run(&["sandbox", "run", "--", "sh", "-c", &command]).expect_code(0);
+    assert!(tried.out.contains("the tide"), "{tried:?}");
+    rule("tool = \"exec\"");
+    let answer =
+        home.run(&["agent", "--verbose", "--session", "whole", "-m", &call(&command, &json!({}))]).expect_code(0);
+    assert!(!answer.err.contains("the tide"), "a rule without hosts opens nothing: {answer:?}");
+}
+
+/// R60, R67: a file outside is written after it was approved, and keys stay hidden whatever is approved.
+#[test]
+fn r60_r67_a_command_writes_outside_what_somebody_approved() {
+    let Some(home) = confined() else { return };
+    let server = ModelServer::start().unwrap();
+    let user = home.user().to_owned();
+    fs::create_dir_all(user.join("other")).unwrap();
+    fs::create_dir_all(user.join(".ssh")).unwrap();
+    let home = home.served_by(&server).with("HOME", &user.display().to_string());
+    let (other, keys) = (user.join("other").display().to_string(), user.join(".ssh").display().to_string());
+    let command = format!("echo out > {other}/a; echo out > {other}/../b; echo out > {keys}/c; ls {keys}; echo over");
+    home.run(&["agent", "-m", &call(&command, &json!({ "writable": ["/nowhere"] }))]).expect_code(0);
+    let asks = call(&command, &json!({ "writable": [other, keys] }));
+    home.run(&["agent", "--yes", "-m", &asks]).expect_code(3);
+    assert!(!user.join("other/a").exists());
+    let service = serve(&home);
+    let waiting = home.start(&["agent", "-m", &asks]);
+    let asked = request(&home);
+    let what = asked["what"].as_str().expect("a text");
+    assert!(what.ends_with(&format!("write to {other}, {keys} from its sandbox")), "{what}");
+    home.run(&["approvals", "approve", &id(&asked)]).expect_code(0);
+    waiting.finish().expect_code(0);
+    assert_eq!(fs::read_to_string(user.join("other/a")).unwrap(), "out\n");
+    assert!(!user.join("b").exists() && !user.join(".ssh/c").exists());
     service.signal(Signal::TERM);
     service.finish().expect_code(0);
 }
