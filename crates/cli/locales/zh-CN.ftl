@@ -5439,3 +5439,5 @@ reach-hosts-and-write-outside = 从沙箱中访问主机，写入工作区之外
     .en = reach hosts, and write outside the workspace, from the sandbox
 the-sandbox-decides = 沙箱
     .en = the sandbox
+tools-exec-policy-is-allow = tools.exec.policy 是 allow，但命令现在仍在沙箱中运行：docs/sandbox.md 说明它们能访问什么；`limulus config set sandbox.mode off` 让它们不在沙箱中运行
+    .en = tools.exec.policy is allow, and commands run in a sandbox all the same now: docs/sandbox.md says what they reach; `limulus config set sandbox.mode off` runs them without one

@@ -30,6 +30,7 @@ mod shorthand;
 mod show;
 mod signals;
 mod unnamed;
+mod upgrade;
 mod wrap;
 
 use std::pin::{Pin, pin};

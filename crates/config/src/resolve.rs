@@ -80,6 +80,11 @@ impl Config {
         self.within(&workspace)?.resolve_in(&workspace, subject)
     }
 
+    /// Whether commands are allowed that have a sandbox.
+    pub fn allows_sandboxed_commands(&self) -> bool {
+        self.values.tools.exec.policy == ExecPolicy::Allow && self.values.sandbox.mode != SandboxMode::Off
+    }
+
     /// The workspace of a run.
     pub fn workspace_of(&self, subject: Subject<'_>) -> Result<PathBuf, ConfigError> {
         self.workspace(self.agent(subject.agent)?, subject)

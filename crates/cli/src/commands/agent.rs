@@ -29,11 +29,11 @@ use super::sent::Sent;
 use super::task::TaskArgs;
 use super::{interrupted, policy, resume, summary};
 use crate::args::{AnswerArgs, WriterArgs};
-use crate::deprecation;
 use crate::error::{CliError, Exit};
 use crate::render::set_markdown;
 use crate::show::human::{Zone, now};
 use crate::show::{json_line, print, worded};
+use crate::{deprecation, upgrade};
 
 /// Send a message to an agent and follow its run to the end.
 #[derive(Debug, Args)]
@@ -108,7 +108,7 @@ pub(crate) async fn run(mut args: AgentArgs, globals: &Globals) -> Result<(), Cl
     let may_ask = can_approve() && !args.writer.json;
     let untrusted = policy::trust::ask(&config, &config.workspace_of(subject)?, may_ask)?;
     let Resolved { settings, mut notes } = config.resolve(subject)?;
-    notes.extend(untrusted);
+    notes.extend(untrusted.into_iter().chain(upgrade::notes(&config, &globals.home)));
     let image_note = settings.candidates.first().filter(|candidate| !candidate.images).map(blind_note);
     // A relative workspace is relative to this folder, also if `resume` runs in another one.
     let (place, first) = conversation.lines(&settings, globals);

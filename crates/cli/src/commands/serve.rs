@@ -25,7 +25,7 @@ use crate::opening::say_damage;
 use crate::output::say;
 use crate::show::print;
 use crate::signals::{self, Insists};
-use crate::{idle, retention, search_index};
+use crate::{idle, retention, search_index, upgrade};
 
 /// Own the home without a terminal: resume unfinished runs, serve clients on its socket.
 #[derive(Debug, Args)]
@@ -67,6 +67,9 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
         FlagValues { is_service: true, is_unattended: false, ..args.writer.flags() },
     )?);
     config.check_workspace()?;
+    if let Some(note) = upgrade::notes(&config, &globals.home) {
+        say!("limulus: {note}");
+    }
     let drain = config.drain();
     let program =
         std::env::current_exe().map_err(|error| CliError::bug(&format!("no path of this program: {error}")))?;

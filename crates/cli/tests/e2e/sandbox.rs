@@ -204,7 +204,7 @@ fn r60_r69_a_command_reaches_the_hosts_that_somebody_allows() {
     service.signal(Signal::TERM);
     service.finish().expect_code(0);
     let rule = |rest: &str| {
-        fs::write(home.path().join("config.toml"), format!("[[policy]]\ndecision = \"allow\"\n{rest}\n")).unwrap()
+        fs::write(home.path().join("config.toml"), format!("[[policy]]\ndecision = \"allow\"\n{rest}\n")).unwrap();
     };
     rule(&format!("tool = \"exec\"\nhost = \"{address}\""));
     let answer =
@@ -266,6 +266,18 @@ fn r67_policies_hold_inside_and_no_sandbox_is_typed() {
     let home = home.with("LIMULUS_SANDBOX__MODE", "read_only");
     home.run(&["agent", "-m", "run `echo ran > second.txt`"]).expect_code(0);
     assert!(!home.file("second.txt").exists());
+}
+
+/// R67: whoever has allowed commands learns once that they have a sandbox now.
+#[test]
+fn r67_the_first_start_says_that_allowed_commands_have_a_sandbox() {
+    let Some(home) = confined() else { return };
+    let said = "commands run in a sandbox all the same";
+    home.run(&["agent", "-m", "hi"]).expect_code(0);
+    let home = home.with("LIMULUS_TOOLS__EXEC__POLICY", "allow");
+    home.run(&["agent", "-m", "hi"]).expect_code(0).expect_err(said);
+    let again = home.run(&["agent", "-m", "hi"]).expect_code(0);
+    assert!(!again.err.contains(said), "{again:?}");
 }
 
 /// R15, R67: a confined command outlives `kill -9` of its owner, and its end is found once.
