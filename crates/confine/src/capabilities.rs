@@ -1,4 +1,4 @@
-//! The capabilities of a user namespace: the first process inside needs two of them to build the view, the command gets none.
+//! The capabilities of a user namespace: the first process inside needs a few of them to build the view, the command gets none.
 
 use std::io;
 
@@ -12,11 +12,25 @@ use rustix::thread::{
 /// Mounts, and dropping the others.
 const OF_INIT: CapabilitySet = CapabilitySet::SYS_ADMIN.union(CapabilitySet::SETPCAP);
 
-/// Lets the program that this process executes next keep two capabilities, also if its user is not root.
-pub(crate) fn pass_on() -> io::Result<()> {
+/// The kernel writes in the working folder of an overlay with the rights of who mounts it. Nobody else has any there.
+const OF_OVERLAYS: CapabilitySet = CapabilitySet::DAC_OVERRIDE;
+
+/// What the first process inside mounts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mounts {
+    WithoutOverlays,
+    WithOverlays,
+}
+
+/// Lets the program that this process executes next keep what it needs for mounts, also if its user is not root.
+pub(crate) fn pass_on(mounts: Mounts) -> io::Result<()> {
+    let kept = match mounts {
+        Mounts::WithoutOverlays => OF_INIT,
+        Mounts::WithOverlays => OF_INIT | OF_OVERLAYS,
+    };
     let sets = capabilities(None)?;
-    set_capabilities(None, CapabilitySets { inheritable: sets.inheritable | OF_INIT, ..sets })?;
-    for capability in OF_INIT.iter() {
+    set_capabilities(None, CapabilitySets { inheritable: sets.inheritable | kept, ..sets })?;
+    for capability in kept.iter() {
         configure_capability_in_ambient_set(capability, true)?;
     }
     Ok(())

@@ -16,10 +16,11 @@ use rustix::process::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::caches::{CacheMount, CacheVariable};
 use crate::filter::{self, Sockets};
 use crate::landlocked::FileRules;
 use crate::profile::{NetworkAccess, ResourceLimits, Tier};
-use crate::report::LayerState;
+use crate::report::{LayerState, UnavailableCache};
 use crate::setup::{AtStep as _, SETUP_FAILED, SetupError, SetupStep};
 use crate::signals::{CommandEnd, Receiver, Signals};
 use crate::view::ViewEntry;
@@ -33,6 +34,9 @@ pub(crate) struct InitOrder {
     pub(crate) folder: PathBuf,
     pub(crate) temporary: PathBuf,
     pub(crate) entries: Vec<ViewEntry>,
+    pub(crate) caches: Vec<CacheMount>,
+    /// Those of caches of which there is no copy.
+    pub(crate) variables: Vec<CacheVariable>,
     pub(crate) writable: Vec<PathBuf>,
     pub(crate) network: NetworkAccess,
     /// Where the proxy of the command listens on its loopback interface, if it has one.
@@ -52,8 +56,9 @@ pub(crate) struct InitPipes {
 pub(crate) enum InitMessage {
     /// From now on it dies with the outer process.
     Bound,
-    /// The sandbox is complete, and the command is about to be executed. What Landlock holds, and its version.
-    Confined(LayerState, u32),
+    /// The sandbox is complete, and the command is about to be executed. What Landlock holds, its version, and the caches of which
+    /// the kernel allows no copy.
+    Confined(LayerState, u32, Vec<UnavailableCache>),
     /// From now on signals are passed on to the command.
     Started,
     Failed(SetupError),
@@ -84,7 +89,7 @@ fn run(outer: &mut Outer) -> Result<CommandEnd, SetupError> {
     // Away from the terminal of the caller. It fails only for the leader of a session, which has none then.
     let _ = setsid();
     unshare(CloneFlags::CLONE_NEWNS).at(SetupStep::Mounts, "unshare")?;
-    view::build(order.entries.clone())?;
+    let refused = view::build(order.entries.clone(), &order.caches)?;
     view::mount_proc()?;
     std::env::set_current_dir(&order.folder)
         .at(SetupStep::Command, format!("the folder {}", order.folder.display()))?;
@@ -93,19 +98,25 @@ fn run(outer: &mut Outer) -> Result<CommandEnd, SetupError> {
     capabilities::forbid_new_privileges().at(SetupStep::Privileges, "no_new_privs")?;
     // So the command cannot look into this process, which has the profile in its memory.
     set_dumpable_behavior(DumpableBehavior::NotDumpable).at(SetupStep::Privileges, "dumpable")?;
-    let (landlock, abi) = FileRules::in_view(order.writable.clone()).apply()?;
+    let is_copy = |cache: &&CacheMount| refused.iter().all(|refused| refused.path != cache.folder);
+    let (copies, others): (Vec<_>, Vec<_>) = order.caches.iter().partition(is_copy);
+    let writable = order.writable.iter().chain(copies.iter().map(|cache| &cache.folder)).cloned().collect();
+    let (landlock, abi) = FileRules::in_view(writable).apply()?;
     filter::apply(Sockets::of(Tier::A, order.network))?;
     // The command gets the mask of this process, which the outer process has passed on.
     Signals::release().at(SetupStep::Command, "signals")?;
-    outer.tell(&InitMessage::Confined(landlock, abi));
-    let command = start(&order)?;
+    let variables = copies.iter().filter_map(|cache| cache.of_copy.clone());
+    let variables =
+        variables.chain(others.iter().filter_map(|cache| cache.instead.clone())).chain(order.variables.clone());
+    let environment = launch::with_caches(launch::command_environment(&order.temporary), variables);
+    outer.tell(&InitMessage::Confined(landlock, abi, refused.clone()));
+    let command = start(&order, launch::with_proxy(environment, order.proxy_port))?;
     let signals = Signals::hold().at(SetupStep::Command, "signals")?;
     outer.tell(&InitMessage::Started);
     Ok(until_ended(command, &signals))
 }
 
-fn start(order: &InitOrder) -> Result<Pid, SetupError> {
-    let environment = launch::with_proxy(launch::command_environment(&order.temporary), order.proxy_port);
+fn start(order: &InitOrder, environment: Vec<(OsString, OsString)>) -> Result<Pid, SetupError> {
     // Looked for here, because the standard library copies the whole process where it does so itself.
     let mut command = Command::new(launch::found(&order.program, &environment)?);
     command.arg0(&order.program).args(&order.arguments).env_clear().envs(environment).process_group(0);

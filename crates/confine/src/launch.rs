@@ -13,6 +13,7 @@ use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use crate::caches::CacheVariable;
 use crate::handover::ListenerReceiver;
 use crate::profile::{NetworkAccess, Profile, Tier};
 use crate::setup::{AtStep as _, Error, SetupError, SetupStep};
@@ -126,6 +127,16 @@ pub(crate) fn command_environment(temporary: &Path) -> Vec<(OsString, OsString)>
     let is_ours = |name: &OsString| TEMPORARY.iter().any(|ours| name == ours);
     let ours = TEMPORARY.map(|name| (OsString::from(name), temporary.as_os_str().to_owned()));
     given.filter(|(name, _)| !is_ours(name)).chain(ours).collect()
+}
+
+/// The variables of the command, with those that name its package caches.
+pub(crate) fn with_caches(
+    environment: Vec<(OsString, OsString)>,
+    caches: impl IntoIterator<Item = CacheVariable>,
+) -> Vec<(OsString, OsString)> {
+    // Of two with one name the later one holds.
+    let ours = caches.into_iter().map(|variable| (variable.name.into(), variable.value.into_os_string()));
+    environment.into_iter().chain(ours).collect()
 }
 
 /// The variables of the command, with those by which programs find a proxy at this port of their loopback interface. One of the

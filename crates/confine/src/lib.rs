@@ -15,6 +15,7 @@
 //! What may not live here: policy (who may run what), anything async, and any other crate of the workspace. [`probe`] says what
 //! this kernel can do; what to do where it can do nothing (tier C) is the caller's decision.
 
+mod caches;
 mod capabilities;
 mod descriptors;
 mod filter;
@@ -44,9 +45,12 @@ use std::process::ExitCode;
 pub use handover::{ExpectedListener, ListenerReceiver};
 pub use launch::Launcher;
 pub use probe::{SandboxSupport, probe};
-pub use profile::{NameKind, NetworkAccess, Profile, ProtectedName, ResourceLimits, Tier, WorkspaceAccess};
+pub use profile::{
+    CacheCopies, CachePlace, NameKind, NetworkAccess, PackageCache, Profile, ProtectedName, ResourceLimits, Tier,
+    WorkspaceAccess,
+};
 pub use protect::PLACEHOLDER_S;
-pub use report::{ConfineReport, ConfineState, LayerState, SandboxLayers, Unprotected};
+pub use report::{ConfineReport, ConfineState, LayerState, SandboxLayers, UnavailableCache, Unprotected};
 pub use setup::{COMMAND_NOT_EXECUTABLE, COMMAND_NOT_FOUND, Error, SETUP_FAILED, SetupError, SetupStep};
 pub use tables::{default_hidden, default_read_only};
 

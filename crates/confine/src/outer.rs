@@ -45,13 +45,18 @@ fn prepared(arguments: &[OsString]) -> Result<(Order, ReportFile), SetupError> {
 
 /// Runs the command, and writes an error to the report too.
 fn run(order: &Order, arguments: &[OsString], mut report: ReportFile) -> Result<CommandEnd, SetupError> {
-    let ended = Plan::of(&order.profile).and_then(|plan| match order.profile.tier {
-        Tier::A => namespaced::run(&plan, order, arguments, &mut report),
+    let ended = Plan::of(&order.profile).and_then(|mut plan| match order.profile.tier {
+        Tier::A => namespaced::run(&mut plan, order, arguments, &mut report),
         Tier::B => become_command(&plan, arguments, &mut report),
         Tier::C => Err(SetupError::new(SetupStep::Profile, "tier C is no sandbox")),
     });
     if let Err(error) = &ended {
-        let failed = ConfineReport { state: ConfineState::Failed(error.clone()), layers: None, unprotected: vec![] };
+        let failed = ConfineReport {
+            state: ConfineState::Failed(error.clone()),
+            layers: None,
+            unprotected: vec![],
+            caches: vec![],
+        };
         // Without the report, the caller knows all the same that nothing ran: it says so only if something did.
         let _ = report.write(&failed);
     }
@@ -77,9 +82,11 @@ fn become_command(plan: &Plan, arguments: &[OsString], report: &mut ReportFile) 
     filter::apply(Sockets::of(Tier::B, profile.network))?;
     let layers = layers_without_namespaces(profile.network, landlock, landlock_abi);
     let state = ConfineState::Confined;
-    let confined = ConfineReport { state, layers: Some(layers), unprotected: not_held(profile) };
+    let caches = plan.caches.unavailable.clone();
+    let confined = ConfineReport { state, layers: Some(layers), unprotected: not_held(profile), caches };
     report.write(&confined).at(SetupStep::Profile, "the report")?;
     let environment = launch::command_environment(&profile.temporary);
+    let environment = launch::with_caches(environment, plan.caches.variables.iter().cloned());
     let mut command = Command::new(launch::found(&arguments[0], &environment)?);
     let error = command.arg0(&arguments[0]).args(&arguments[1..]).env_clear().envs(environment).exec();
     Err(SetupError::of_command(&arguments[0], &error))

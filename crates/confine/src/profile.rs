@@ -17,6 +17,9 @@ pub struct Profile {
     pub temporary: PathBuf,
     /// More files and folders that are writable, such as the caches of package managers. Those that do not exist are ignored.
     pub writable: Vec<PathBuf>,
+    /// Caches of package managers of which the command has a private copy, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caches: Option<CacheCopies>,
     /// Files and folders that cannot be read. They win over everything that contains them. Those that do not exist are ignored.
     pub hidden: Vec<PathBuf>,
     /// Names in the workspace that stay as they are, existing or not.
@@ -30,6 +33,41 @@ pub struct Profile {
     /// Where the confined process writes its [`ConfineReport`](crate::ConfineReport). It must be outside of everything that
     /// is writable.
     pub report: PathBuf,
+}
+
+/// Private, writable copies of the user's package caches, shared by all commands of a workspace. A copy holds only what differs
+/// from the user's cache, which itself never changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CacheCopies {
+    /// A private folder, which the caller creates and keeps for the next command. It must be outside of everything that is
+    /// writable.
+    pub folder: PathBuf,
+    /// The caches. One that the command can write anyway, that is hidden, or that has the workspace inside, is left out.
+    pub caches: Vec<PackageCache>,
+}
+
+/// A cache of one package manager.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PackageCache {
+    /// What its copy is called: one plain name, different from the others.
+    pub name: String,
+    /// Where the user has it, existing or not.
+    pub folder: PathBuf,
+    /// The variable by which its package manager finds it. Where `folder` does not exist or no copy of it can be had, the command
+    /// gets an empty private folder through it; without one it gets nothing.
+    pub variable: Option<String>,
+    /// Who has chosen `folder`.
+    pub place: CachePlace,
+}
+
+/// Who has chosen where a package cache is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CachePlace {
+    /// The package manager.
+    Default,
+    /// The user, by a variable. The command gets that variable too.
+    Moved,
 }
 
 /// Whether a command may write in the workspace.

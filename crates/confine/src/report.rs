@@ -21,6 +21,9 @@ pub struct ConfineReport {
     /// Protected names that the sandbox does not hold, or that somebody outside removed while the command ran.
     #[serde(default)]
     pub unprotected: Vec<Unprotected>,
+    /// Package caches of the user that the command could not write as private copies. They are as the rest of the file system.
+    #[serde(default)]
+    pub caches: Vec<UnavailableCache>,
 }
 
 /// Whether the command ran.
@@ -37,6 +40,15 @@ pub enum ConfineState {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unprotected {
     /// The name.
+    pub path: PathBuf,
+    /// Why.
+    pub reason: String,
+}
+
+/// A package cache without a private copy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnavailableCache {
+    /// Where the user has it.
     pub path: PathBuf,
     /// Why.
     pub reason: String,

@@ -13,6 +13,7 @@ mod apply_patch;
 mod ask_user;
 mod attach;
 mod background;
+mod caches;
 mod call;
 mod cancel;
 mod cgroup;

@@ -11,12 +11,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use confine::{
-    ConfineReport, ConfineState, Launcher, NetworkAccess, Profile, ResourceLimits, SandboxSupport, Tier,
+    CacheCopies, ConfineReport, ConfineState, Launcher, NetworkAccess, Profile, ResourceLimits, SandboxSupport, Tier,
     WorkspaceAccess,
 };
 use engine::{Sandbox, SandboxMode, Settings};
 use rustix::process::geteuid;
 
+use crate::caches;
 use crate::call::Context;
 use crate::command_env;
 use crate::error::ToolError;
@@ -152,6 +153,7 @@ pub(crate) fn profile(
     let mut profile =
         of_settings(&context.sandbox, (root, temporary), own, tier, call.path().join(REPORT)).map_err(none)?;
     profile.writable.extend_from_slice(&evidence.writable);
+    profile.caches = caches(&context.calls, root);
     Ok(profile)
 }
 
@@ -176,7 +178,9 @@ pub fn run_sandboxed(
     let failed = |error: io::Error| format!("its temporary folder could not be created: {error}");
     let temporary = temporary(&root, &root).map_err(failed)?;
     let folder = private_folder(&format!("run-{}", process::id())).map_err(failed)?;
-    let profile = of_settings(&settings.sandbox, (&root, temporary), own, support.tier(), folder.join(REPORT))?;
+    let report = folder.join(REPORT);
+    let mut profile = of_settings(&settings.sandbox, (&root, temporary), own, support.tier(), report)?;
+    profile.caches = caches(&root, &root);
     let (first, rest) = words.split_first().ok_or("no command is given")?;
     let environment = command_env::variables(&[], &[]);
     let command = profile.proxied_command(&launcher(program), first, rest.to_vec(), environment);
@@ -206,8 +210,7 @@ fn of_settings(
     report: PathBuf,
 ) -> Result<Profile, String> {
     let account = account_home();
-    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
-    let home = home.or_else(|| account.clone()).ok_or("nobody knows where keys of the user are: set HOME")?;
+    let home = home().or_else(|| account.clone()).ok_or("nobody knows where keys of the user are: set HOME")?;
     let known = confine::default_hidden(&home, account.as_deref().unwrap_or(&home));
     let written = |paths: &[String]| -> Vec<PathBuf> { paths.iter().map(|path| expanded(path, &home)).collect() };
     let hidden = known.into_iter().chain(own).chain(written(&sandbox.hidden)).collect();
@@ -221,6 +224,7 @@ fn of_settings(
         },
         temporary,
         writable: written(&sandbox.writable),
+        caches: None,
         hidden,
         read_only: confine::default_read_only(),
         network: if sandbox.network { NetworkAccess::Host } else { NetworkAccess::Proxy },
@@ -290,12 +294,29 @@ fn expanded(path: &str, home: &Path) -> PathBuf {
     path.strip_prefix("~/").map_or_else(|| PathBuf::from(path), |rest| home.join(rest))
 }
 
+/// What `HOME` says.
+fn home() -> Option<PathBuf> {
+    std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute())
+}
+
 /// The temporary folder of all commands in a workspace: what one leaves there the next one finds. `of` tells homes apart.
 fn temporary(of: &Path, workspace: &Path) -> io::Result<PathBuf> {
+    private_folder(&of_workspace(of, workspace))
+}
+
+/// The private copies of the package caches, for all commands in a workspace. Without a place for them there are none.
+fn caches(of: &Path, workspace: &Path) -> Option<CacheCopies> {
+    let caches = caches::of_user(&home().or_else(account_home)?, |name| std::env::var_os(name));
+    let folder = private_folder(&format!("{}-caches", of_workspace(of, workspace))).ok()?;
+    Some(CacheCopies { folder, caches })
+}
+
+/// The name of what belongs to a workspace.
+fn of_workspace(of: &Path, workspace: &Path) -> String {
     use std::os::unix::ffi::OsStrExt as _;
     let mut hash = blake3::Hasher::new();
     hash.update(of.as_os_str().as_bytes()).update(b"\0").update(workspace.as_os_str().as_bytes());
-    private_folder(&hash.finalize().to_hex()[..16])
+    hash.finalize().to_hex()[..16].to_owned()
 }
 
 /// A folder below that of this user in the temporary folder of the machine, which nobody else can read or replace.

@@ -11,19 +11,22 @@ use rustix::process::{
 };
 
 use super::plan::Plan;
+use crate::capabilities::Mounts;
 use crate::handover::ListenerSender;
 use crate::init::{InitMessage, InitOrder, InitPipes};
 use crate::launch::{self, INIT, hand_over};
 use crate::profile::{NetworkAccess, Tier, WorkspaceAccess};
 use crate::protect::Protection;
-use crate::report::{ConfineReport, ConfineState, LayerState, ReportFile, SandboxLayers, Unprotected};
+use crate::report::{
+    ConfineReport, ConfineState, LayerState, ReportFile, SandboxLayers, UnavailableCache, Unprotected,
+};
 use crate::setup::{AtStep as _, SetupError, SetupStep};
 use crate::signals::{CommandEnd, Receiver, Signals};
 use crate::{capabilities, namespaces};
 
 /// Runs the command in namespaces of its own, until it and everything that it started has ended.
 pub(super) fn run(
-    plan: &Plan,
+    plan: &mut Plan,
     launch: &launch::Order,
     arguments: &[OsString],
     report: &mut ReportFile,
@@ -33,6 +36,7 @@ pub(super) fn run(
     namespaces::enter(plan.profile.network)?;
     // It starts while this process goes on with its own part.
     let mut init = Init::start(plan, &launch.words)?;
+    plan.caches.belong_to(init.pid());
     let ended = run_with(&mut init, plan, (arguments, sender), report);
     if ended.is_err() {
         init.kill();
@@ -88,6 +92,8 @@ fn order(
         folder: plan.folder.clone(),
         temporary: plan.profile.temporary.clone(),
         entries,
+        caches: plan.caches.mounts.clone(),
+        variables: plan.caches.variables.clone(),
         writable: plan.writable(),
         network: plan.profile.network,
         proxy_port,
@@ -110,10 +116,11 @@ fn run_protected(
     signals: &Signals,
     report: &mut ReportFile,
 ) -> Result<(CommandEnd, ConfineReport), SetupError> {
-    let (landlock, landlock_abi) = init.until_confined(&order.line)?;
+    let (landlock, landlock_abi, refused) = init.until_confined(&order.line)?;
     let layers = layers(plan.profile.network, landlock, landlock_abi);
     let state = ConfineState::Confined;
-    let confined = ConfineReport { state, layers: Some(layers), unprotected: order.unprotected.clone() };
+    let caches = plan.caches.unavailable.iter().cloned().chain(refused).collect();
+    let confined = ConfineReport { state, layers: Some(layers), unprotected: order.unprotected.clone(), caches };
     report.write(&confined).at(SetupStep::Profile, "the report")?;
     Ok((init.until_ended(signals)?, confined))
 }
@@ -161,7 +168,8 @@ impl Init {
         inherit(&messages_writer)?;
         let pipes = InitPipes { order: order_reader.as_raw_fd(), messages: messages_writer.as_raw_fd() };
         let pipes = serde_json::to_string(&pipes).at(SetupStep::Init, "the pipes")?;
-        capabilities::pass_on().at(SetupStep::Init, "capabilities")?;
+        let mounts = if plan.caches.mounts.is_empty() { Mounts::WithoutOverlays } else { Mounts::WithOverlays };
+        capabilities::pass_on(mounts).at(SetupStep::Init, "capabilities")?;
         let mut command = Command::new("/proc/self/exe");
         hand_over(&mut command, pipes.as_ref(), launch::command_environment(&plan.profile.temporary));
         let child = command.args(words).arg(INIT).spawn().at(SetupStep::Init, "/proc/self/exe")?;
@@ -172,14 +180,14 @@ impl Init {
         Pid::from_child(&self.child)
     }
 
-    /// What Landlock holds, and its version, once the sandbox is complete.
-    fn until_confined(&mut self, order: &str) -> Result<(LayerState, u32), SetupError> {
+    /// What Landlock holds, its version, and the caches that the kernel has refused, once the sandbox is complete.
+    fn until_confined(&mut self, order: &str) -> Result<(LayerState, u32, Vec<UnavailableCache>), SetupError> {
         loop {
             match self.message() {
                 Some(InitMessage::Bound) => {
                     self.order.write_all(order.as_bytes()).at(SetupStep::Init, "the first process inside has ended")?;
                 }
-                Some(InitMessage::Confined(landlock, abi)) => return Ok((landlock, abi)),
+                Some(InitMessage::Confined(landlock, abi, refused)) => return Ok((landlock, abi, refused)),
                 Some(InitMessage::Failed(error)) => return Err(error),
                 Some(InitMessage::Started | InitMessage::Ended(_)) | None => {
                     return Err(SetupError::new(SetupStep::Init, "it ended without a reason"));

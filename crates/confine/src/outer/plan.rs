@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use crate::caches::Caches;
 use crate::paths::resolved;
 use crate::profile::{NetworkAccess, Profile, WorkspaceAccess};
 use crate::setup::{AtStep as _, SetupError, SetupStep};
@@ -23,19 +24,24 @@ pub(super) struct Plan<'a> {
     temporary: PathBuf,
     more: Vec<PathBuf>,
     pub(super) hidden: Vec<PathBuf>,
+    pub(super) caches: Caches,
 }
 
 impl<'a> Plan<'a> {
     /// Resolves the paths of a profile.
     pub(super) fn of(profile: &'a Profile) -> Result<Self, SetupError> {
-        let plan = Self {
+        let mut plan = Self {
             profile,
             workspace: existing("the workspace", &profile.workspace)?,
             folder: existing("the folder", &profile.folder)?,
             temporary: existing("the temporary folder", &profile.temporary)?,
             more: optional(&profile.writable)?,
             hidden: optional(&profile.hidden)?,
+            caches: Caches::default(),
         };
+        if let Some(copies) = &profile.caches {
+            plan.caches = Caches::of(copies, profile.tier, |cache, copies| plan.is_for_copy(cache, copies));
+        }
         plan.check()?;
         Ok(plan)
     }
@@ -54,9 +60,25 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    /// The roots below which the command may write.
+    /// Whether the command gets a copy of a cache: it cannot write it otherwise, may read it, and needs nothing in it as it is on
+    /// the host.
+    fn is_for_copy(&self, cache: &Path, copies: &Path) -> bool {
+        let is_around = |path: &Path| cache.starts_with(path);
+        let is_hidden =
+            self.hidden.iter().any(|path| is_around(path)) || DAEMONS.map(Path::new).into_iter().any(is_around);
+        let is_writable = self.writable().iter().any(|path| is_around(path));
+        let needed = [&*self.workspace, &self.folder, &self.temporary, &self.profile.report, copies];
+        let are_private = !self.writable().iter().any(|path| copies.starts_with(path));
+        are_private
+            && !is_hidden
+            && !is_writable
+            && !is_around(copies)
+            && !needed.into_iter().any(|path| path.starts_with(cache))
+    }
+
+    /// The roots below which the command may write, without the caches of which it has a copy.
     pub(super) fn writable(&self) -> Vec<PathBuf> {
-        let mut paths = vec![self.temporary.clone()];
+        let mut paths: Vec<_> = [&self.temporary].into_iter().chain(&self.caches.own).cloned().collect();
         if self.profile.access == WorkspaceAccess::Workspace {
             paths.push(self.workspace.clone());
             paths.extend(self.more.iter().cloned());

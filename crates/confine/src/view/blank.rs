@@ -59,7 +59,11 @@ impl Blank {
     /// A detached mount of a mask; none if this kind is not a mask.
     pub(super) fn tree(&self, kind: EntryKind) -> io::Result<Option<OwnedFd>> {
         match kind {
-            EntryKind::Writable | EntryKind::Pinned | EntryKind::ReadOnly => Ok(None),
+            EntryKind::Writable
+            | EntryKind::Cache
+            | EntryKind::Pinned
+            | EntryKind::PinnedInCache
+            | EntryKind::ReadOnly => Ok(None),
             EntryKind::HiddenFile | EntryKind::Placeholder(NameKind::File | NameKind::Socket) => {
                 self.copy(EMPTY).map(Some)
             }

@@ -8,24 +8,28 @@ mod blank;
 mod devices;
 mod host;
 mod mountinfo;
+mod overlay;
 mod procfs;
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{StatVfsMountFlags, fstatvfs};
+use rustix::fs::{FileType, StatVfsMountFlags, fstat, fstatvfs};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount_change, mount_remount, move_mount,
     open_tree,
 };
 use serde::{Deserialize, Serialize};
 
+use crate::caches::CacheMount;
 use crate::paths::{handle_path, open_handle};
 use crate::profile::NameKind;
+use crate::report::UnavailableCache;
 use crate::setup::{AtStep as _, SetupError, SetupStep};
 
 use blank::Blank;
+use overlay::Copies;
 pub(crate) use procfs::mount_proc;
 
 /// One piece of the view.
@@ -41,8 +45,12 @@ pub(crate) struct ViewEntry {
 pub(crate) enum EntryKind {
     /// The folder of the host, writable.
     Writable,
+    /// The private copy of a package cache.
+    Cache,
     /// The writable folder itself, as a mount, so that it cannot be renamed.
     Pinned,
+    /// The same in a private copy.
+    PinnedInCache,
     /// What is there on the host, unchangeable.
     ReadOnly,
     /// Something unchangeable instead of what is there on the host.
@@ -72,27 +80,34 @@ struct Piece {
     tree: Option<OwnedFd>,
 }
 
-/// Builds the view in the mount namespace of this process, which has just entered it.
-pub(crate) fn build(mut entries: Vec<ViewEntry>) -> Result<(), SetupError> {
+/// Builds the view in the mount namespace of this process, which has just entered it. Returns the caches of which the kernel allows
+/// no copy.
+pub(crate) fn build(mut entries: Vec<ViewEntry>, caches: &[CacheMount]) -> Result<Vec<UnavailableCache>, SetupError> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .at(SetupStep::Mounts, "the mounts of the host could not be separated")?;
     entries.push(ViewEntry::new("/dev", EntryKind::Devices));
+    // While what they are on is not read-only.
+    let (mut copies, refused) = Copies::mount(caches);
+    entries.extend(copies.entries(&entries));
     let entries = in_order(entries);
     let is_all_writable = entries.iter().any(|entry| entry.path == Path::new("/") && entry.kind == EntryKind::Writable);
     let nodes = devices::nodes();
-    let pieces = entries.into_iter().map(take).collect::<Result<Vec<_>, _>>()?;
+    let pieces = entries.into_iter().map(|entry| take(entry, &mut copies)).collect::<Result<Vec<_>, _>>()?;
     host::make_read_only(if is_all_writable { host::Extent::Kernel } else { host::Extent::Everything })?;
     let blank = Blank::mount()?;
     let mut masks = vec![];
     for piece in pieces {
-        let what = piece.entry.path.display().to_string();
-        attach(piece, &blank, &nodes, &mut masks).at(SetupStep::Mounts, what)?;
+        let entry = piece.entry.clone();
+        match attach(piece, &blank, &nodes, &mut masks) {
+            Err(error) if copies.covers(&entry, &error) => {}
+            attached => attached.at(SetupStep::Mounts, entry.path.display())?,
+        }
     }
     // Only now, because what is deeper needs its place in them.
     for mask in masks {
         restrict(&mask, Writability::ReadOnly).at(SetupStep::Mounts, "a mask could not be made read-only")?;
     }
-    Ok(())
+    Ok(refused)
 }
 
 /// The least deep first. One piece for each path.
@@ -103,7 +118,11 @@ fn in_order(mut entries: Vec<ViewEntry>) -> Vec<ViewEntry> {
 }
 
 /// Copies the mount of a piece that comes from the host.
-fn take(entry: ViewEntry) -> Result<Piece, SetupError> {
+fn take(entry: ViewEntry, copies: &mut Copies) -> Result<Piece, SetupError> {
+    if entry.kind == EntryKind::Cache {
+        let tree = copies.take(&entry.path);
+        return Ok(Piece { entry, tree });
+    }
     let is_from_host = matches!(entry.kind, EntryKind::Writable | EntryKind::Pinned | EntryKind::ReadOnly);
     // The root of this process is below every mount that is attached at `/`, so a copy would never be seen.
     if !is_from_host || entry.path == Path::new("/") {
@@ -121,8 +140,16 @@ fn copy(path: &Path) -> io::Result<OwnedFd> {
 
 fn attach(piece: Piece, blank: &Blank, nodes: &[devices::Node], masks: &mut Vec<OwnedFd>) -> io::Result<()> {
     let Piece { entry, tree } = piece;
-    let Some(tree) = tree.map_or_else(|| blank.tree(entry.kind), |tree| Ok(Some(tree)))? else { return Ok(()) };
+    let tree = match (tree, entry.kind) {
+        (Some(tree), _) => Some(tree),
+        (None, EntryKind::PinnedInCache) => Some(copy(&entry.path)?),
+        (None, kind) => blank.tree(kind)?,
+    };
+    let Some(tree) = tree else { return Ok(()) };
     let place = blank.place(&entry.path, &tree)?;
+    if is_folder(&place)? != is_folder(&tree)? {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
     move_mount(
         &tree,
         "",
@@ -131,7 +158,9 @@ fn attach(piece: Piece, blank: &Blank, nodes: &[devices::Node], masks: &mut Vec<
         MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH,
     )?;
     match entry.kind {
-        EntryKind::Writable | EntryKind::Pinned => restrict(&tree, Writability::Unchanged)?,
+        EntryKind::Writable | EntryKind::Cache | EntryKind::Pinned | EntryKind::PinnedInCache => {
+            restrict(&tree, Writability::Unchanged)?;
+        }
         EntryKind::ReadOnly => restrict(&tree, Writability::ReadOnly)?,
         EntryKind::Devices => {
             devices::fill(blank, nodes)?;
@@ -140,6 +169,10 @@ fn attach(piece: Piece, blank: &Blank, nodes: &[devices::Node], masks: &mut Vec<
         EntryKind::Placeholder(_) | EntryKind::HiddenFile | EntryKind::HiddenFolder => masks.push(tree),
     }
     Ok(())
+}
+
+fn is_folder(handle: &OwnedFd) -> io::Result<bool> {
+    Ok(FileType::from_raw_mode(fstat(handle)?.st_mode).is_dir())
 }
 
 /// Whether a mount becomes read-only.
