@@ -361,4 +361,23 @@ mod tests {
         assert!(said.starts_with(INSIDE) && said.contains(hosts), "{said}");
         assert!(said.ends_with("h4.example:443 (not on the public internet) and 2 more]\n"), "{said}");
     }
+
+    /// R69: the commands of a workspace find the copies of the ones before, and no other workspace has them.
+    #[test]
+    fn r69_copies_of_caches_belong_to_a_workspace() {
+        let home = tempfile::tempdir().unwrap();
+        let (of, one, other) = (home.path(), home.path().join("one"), home.path().join("other"));
+        let found = [&one, &one, &other].map(|workspace| caches(of, workspace).unwrap());
+        assert_eq!(found[0], found[1]);
+        assert_ne!(found[0].folder, found[2].folder);
+        let temporary = temporary(of, &one).unwrap();
+        for copies in &found {
+            assert_eq!(copies.folder.parent(), temporary.parent(), "beside the temporary folder");
+            assert!(!copies.folder.starts_with(&temporary) && !temporary.starts_with(&copies.folder));
+            assert_eq!(fs::metadata(&copies.folder).unwrap().mode() & 0o777, 0o700);
+        }
+        for folder in [&temporary, &found[0].folder, &found[2].folder] {
+            fs::remove_dir(folder).unwrap();
+        }
+    }
 }
