@@ -79,6 +79,15 @@ pub(super) enum SandboxNetwork {
     On,
 }
 
+/// What searches the web.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum SearchService {
+    Brave,
+    Tavily,
+    Searxng,
+}
+
 /// Who names a conversation that nobody has named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -117,6 +126,7 @@ pub(super) const SECTIONS: &[Section] = &[
     OutsideWorkspace::SECTION,
     ExecutedFiles::SECTION,
     WebFetch::SECTION,
+    WebSearch::SECTION,
     Sandbox::SECTION,
     Approvals::SECTION,
     Compaction::SECTION,
@@ -209,6 +219,8 @@ section! {
         outside_workspace: OutsideWorkspace,
         executed_files: ExecutedFiles,
         web_fetch: WebFetch,
+        #[serde(default)]
+        web_search: WebSearch,
     }
 }
 
@@ -241,6 +253,18 @@ section! {
             "Web pages. Not set: as for commands, since an address can leak what the agent has read";
         allow_private: bool = false, Flag, from Call,
             "Whether pages of private addresses, which are not on the public internet, may be fetched";
+    }
+}
+
+section! {
+    #[derive(Default)]
+    WebSearch ["tools", "web_search"] "the tool `web_search`: docs/tools.md. tools.web_fetch.policy decides on its calls" from Call {
+        provider: Option<SearchService> => "brave", Word(&["brave", "tavily", "searxng"]), from Run,
+            "What searches the web: brave | tavily | searxng. Not set: agents have no such tool";
+        key: Option<KeySource> => "env:BRAVE_KEY", Secret,
+            "The key of brave or tavily: env:NAME | file:PATH | cmd:COMMAND, whose first line is the key | the key itself";
+        url: Option<String> => "http://127.0.0.1:8080", Address, from Run,
+            "The address of the searxng, which may be private; for the others in place of their own";
     }
 }
 
@@ -524,7 +548,8 @@ section! {
         #[serde(default, deserialize_with = "one_or_more")]
         path: Vec<String> => "src/**", Patterns(PatternOf::Path), "Files, relative to the workspace or absolute";
         #[serde(default, deserialize_with = "one_or_more")]
-        host: Vec<String> => "*.example.org", Patterns(PatternOf::Host), "Hosts of `web_fetch`, and of commands in their sandbox if `tool` names `exec`; `*.` is any name before it";
+        host: Vec<String> => "*.example.org", Patterns(PatternOf::Host),
+            "Hosts of `web_fetch`, of the provider of `web_search`, and of commands in their sandbox if `tool` names `exec`; `*.` is any name before it";
         #[serde(default, deserialize_with = "one_or_more")]
         agent: Vec<String> => "main", Patterns(PatternOf::Agent), "The agents; not set: every agent";
         #[serde(default, deserialize_with = "one_or_more")]

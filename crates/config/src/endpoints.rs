@@ -255,6 +255,7 @@ impl Config {
                 wrong.extend(unread.map(|detail| ConfigError::Header { provider, header, place, detail }));
             }
         }
+        wrong.extend(self.unreadable_search_key());
         wrong
     }
 
@@ -370,7 +371,7 @@ impl Config {
     }
 
     /// The same, until nobody awaits it any more.
-    fn read_key_while(&self, source: &KeySource, is_awaited: &dyn Fn() -> bool) -> Result<Secret, String> {
+    pub(super) fn read_key_while(&self, source: &KeySource, is_awaited: &dyn Fn() -> bool) -> Result<Secret, String> {
         let key = match source {
             KeySource::Literal(key) => key.clone(),
             KeySource::Variable(name) => {
@@ -410,7 +411,7 @@ impl Config {
             provider.base_url.iter().chain(&provider.proxy).chain(tokens)
         });
         let proxies = PROXIES.iter().filter_map(|name| self.environment.get(name));
-        configured.map(String::as_str).chain(proxies)
+        configured.chain(&self.values.tools.web_search.url).map(String::as_str).chain(proxies)
     }
 
     /// The files that no tool may read or write, besides those in the home: the configuration, where a link leads to it,
@@ -475,7 +476,8 @@ impl Config {
         // A variable that configures a provider may itself hold a key.
         let configuring = self.environment.variables().map(|(name, _)| name);
         let is_secret = |name: &str| name.ends_with("__KEY") || name.contains("__HEADERS__");
-        let configuring = configuring.filter(|name| name.starts_with("LIMULUS_PROVIDERS__") && is_secret(name));
+        let is_of = |name: &str| ["LIMULUS_PROVIDERS__", "LIMULUS_TOOLS__"].iter().any(|start| name.starts_with(start));
+        let configuring = configuring.filter(|name| is_of(name) && is_secret(name));
         let names = configuring.chain(KEY_VARIABLES.iter().copied()).map(str::to_owned);
         let mut names: Vec<String> = sources.chain(names).collect();
         names.sort();
@@ -484,7 +486,8 @@ impl Config {
     }
 
     fn key_sources(&self) -> impl Iterator<Item = &KeySource> {
-        self.values.providers.values().flat_map(|provider| &provider.profiles).flat_map(Profile::sources)
+        let profiles = self.values.providers.values().flat_map(|provider| &provider.profiles);
+        profiles.flat_map(Profile::sources).chain(&self.values.tools.web_search.key)
     }
 
     /// The sources of headers that may hold secrets. A literal value of a header that says what a request is holds none;

@@ -218,6 +218,13 @@ pub enum ConfigError {
         /// The reason; never the value.
         detail: String,
     },
+    /// The key of `[tools.web_search]` cannot be read.
+    #[error("the key of the web search (tools.web_search.key) is unavailable: {detail}")]
+    SearchKey {
+        place: KeyPlace,
+        /// The reason; never the key.
+        detail: String,
+    },
     /// `--workspace` names a folder that is not there.
     #[error("the workspace {} is not a folder that exists", path.display())]
     NoWorkspace { path: PathBuf },
@@ -306,7 +313,7 @@ impl ConfigError {
             Self::UnknownProfile { provider, profile } => {
                 format!("add it as name = \"{profile}\" under [[providers.{provider}.profiles]], or start a new run")
             }
-            Self::Key { place, .. } | Self::Header { place, .. } => match place {
+            Self::Key { place, .. } | Self::Header { place, .. } | Self::SearchKey { place, .. } => match place {
                 KeyPlace::Variable => "set the variable, and start the process that owns the home again",
                 KeyPlace::File => "fix that; the file is read again for each request",
                 KeyPlace::Command => {

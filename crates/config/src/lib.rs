@@ -39,6 +39,7 @@ mod resolver;
 mod review;
 mod rules;
 mod schema;
+mod search;
 mod session;
 mod settings;
 mod stricter;
@@ -159,6 +160,11 @@ impl Config {
                 wrong.push(ConfigError::Missing { key, expected: "allow, ask or deny".to_owned() });
             }
         }
+        let missing = values.tools.web_search.missing().into_iter();
+        let missing = missing.filter(|(key, _)| !layers.is_wrong(key));
+        wrong.extend(
+            missing.map(|(key, expected)| ConfigError::Missing { key: key.to_owned(), expected: expected.to_owned() }),
+        );
         let missing = values.models.iter().filter_map(|(model, figures)| figures.missing(model));
         wrong.extend(
             missing

@@ -101,6 +101,7 @@ impl Config {
     fn tools(&self, overrides: &Overrides) -> Arc<[ToolSpec]> {
         let tools =
             if overrides.plan { tools::read_only_specs() } else { tools::specs_within(self.values.tools.timeout_s) };
+        let tools = if self.search_address().is_some() { tools::with_web_search(&tools) } else { tools };
         match self.approvals(overrides).unattended {
             Unattended::Wait => tools,
             Unattended::Deny => tools::unattended(&tools),
@@ -152,6 +153,7 @@ impl Config {
             titles,
             budget: self.values.budget.resolved(),
             web_fetch: granted(self.values.tools.web_fetch.policy.unwrap_or(exec)),
+            web_search: self.search_address(),
             history_turns: agent.history_turns,
             instructions: agent.instructions.unwrap_or(true),
             addresses,

@@ -118,6 +118,7 @@ impl Current {
             reach: self.config.network_policy(),
             protected: tools::Protected::files(self.protected.iter().cloned()),
             undo: self.config.store_limits(),
+            search: self.config.search_provider(),
         };
     }
 

@@ -358,6 +358,9 @@ pub struct Settings {
     /// The policy for fetching from the web.
     #[serde(default)]
     pub web_fetch: Policy,
+    /// The address that the tool `web_search` asks, without what may be a secret in it; none if the run has no such tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub web_search: Option<String>,
     /// The turns of the history that a request holds at most (R41); none = all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history_turns: Option<u32>,

@@ -326,6 +326,7 @@ fn settings(workload: &Workload, seed: Seed) -> Settings {
         recover: engine::Recover::Ask,
         executed_files: Policy::Allow,
         web_fetch: Policy::Deny,
+        web_search: None,
         stop_before: workload.task.stop_before.clone(),
         plan: workload.task.plan,
         output_schema: workload.task.schema.then(|| serde_json::json!({ "type": "object" })),

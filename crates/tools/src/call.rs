@@ -18,6 +18,7 @@ use crate::masking::Secrets;
 use crate::output::Outputs;
 use crate::policy_rules::CallRules;
 use crate::process::HeldProcess;
+use crate::search::SearchProvider;
 use crate::tool::{ParsedCall, ToolCall, Work};
 use crate::tool_result;
 use crate::tool_set::{ToolSet, tool_named};
@@ -44,6 +45,8 @@ pub struct Context {
     pub outputs: Outputs,
     /// Which addresses `web_fetch` may connect to.
     pub reach: NetworkPolicy,
+    /// What `web_search` asks.
+    pub search: Option<SearchProvider>,
     /// The rules of the run, for what a call comes to only while it runs: files below a folder, redirects.
     pub rules: CallRules,
     /// What its commands can reach.

@@ -94,6 +94,9 @@ pub enum ToolError {
     /// The page cannot be fetched.
     #[error("cannot fetch {url}: {reason}")]
     Fetch { url: String, reason: String },
+    /// The web cannot be searched.
+    #[error("cannot search the web: {reason}")]
+    Search { reason: String },
     /// The session has no process of that name.
     #[error("there is no process `{id}` in this session; there are: {known}")]
     NoProcess { id: String, known: String },

@@ -25,7 +25,7 @@ use crate::tool::{Act, CallSite, OnOutput, ParsedCall, Tool, ToolCall, ToolFutur
 use crate::tool_set::{self, spec};
 use crate::{output, tool_result};
 
-const USER_AGENT: &str = concat!("limulus/", env!("CARGO_PKG_VERSION"));
+pub(crate) const USER_AGENT: &str = concat!("limulus/", env!("CARGO_PKG_VERSION"));
 
 const ACCEPT: &str = "text/html,application/xhtml+xml,text/plain,text/markdown,application/json;q=0.9,*/*;q=0.5";
 
@@ -240,7 +240,7 @@ impl Resolve for CheckedNames {
 }
 
 /// The innermost cause: the outer errors only repeat the URL.
-fn root_cause(error: &reqwest::Error) -> String {
+pub(crate) fn root_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(inner) = cause.source() {
         cause = inner;

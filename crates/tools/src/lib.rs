@@ -58,6 +58,7 @@ mod protection;
 mod read;
 mod sandbox;
 mod schema_validator;
+mod search;
 mod shell;
 mod size;
 mod structured;
@@ -103,9 +104,12 @@ pub use process::{HeldProcess, command_of};
 pub use protection::{adopt_what_commands_leave, end_below, hide_from_commands, inherit_orphans};
 pub use sandbox::{CONFINE, reachable_hosts, run_sandboxed, sandbox_support, sandbox_support_here};
 pub use schema_validator::{SchemaValidator, Violation};
+pub use search::{SearchApi, SearchProvider};
 pub use size::size;
 pub use structured::{SCHEMA_CHECK, SchemaChecker, StructuredError, parse_schema, schema_check_main};
 pub use supervise::{ProcessOrigin, is_here_in_call_of, is_in_call, supervise_main};
 pub use tool::{Act, CallSite, OnOutput, ParsedCall, Tool, ToolCall, ToolFuture, done};
-pub use tool_set::{ToolSet, changes_files, read_only_specs, specs, specs_within, tool_named, tools_of, unattended};
+pub use tool_set::{
+    ToolSet, changes_files, read_only_specs, specs, specs_within, tool_named, tools_of, unattended, with_web_search,
+};
 pub use user_answer::UserAnswer;

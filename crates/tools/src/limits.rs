@@ -79,6 +79,27 @@ pub(crate) const FETCH_MS: u64 = 30_000;
 /// Redirects that a fetch follows.
 pub(crate) const REDIRECTS: u32 = 5;
 
+/// Milliseconds that a web search may take.
+pub(crate) const SEARCH_MS: u64 = 20_000;
+
+/// Bytes of the answer of a search that are read: ten results have a hundredth of it.
+pub(crate) const SEARCH_BYTES: usize = 1 << 20;
+
+/// Characters of what is searched for: Brave and Tavily take no more.
+pub(crate) const QUERY_CHARS: usize = 400;
+
+/// Results that a search shows, and those that it shows if the call does not say.
+pub(crate) const SEARCH_RESULTS: usize = 10;
+pub(crate) const SEARCH_RESULTS_DEFAULT: usize = 5;
+
+/// Characters of the title of a result, of the piece of its text, and of its address.
+pub(crate) const RESULT_TITLE_CHARS: usize = 200;
+pub(crate) const RESULT_SNIPPET_CHARS: usize = 500;
+pub(crate) const RESULT_URL_CHARS: usize = 2_048;
+
+/// Characters of what a provider says to an error.
+pub(crate) const SEARCH_ERROR_CHARS: usize = 300;
+
 /// Entries that `ls` shows.
 pub(crate) const LIST_ENTRIES: usize = 500;
 

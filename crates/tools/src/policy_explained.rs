@@ -17,6 +17,7 @@ use crate::paths::{ResolvedPath, THIS_PROGRAM, Workspace};
 use crate::policy::{Exit, exits, of_commands, outside_of_sandbox};
 use crate::policy_rules::{CallRules, Globs, by_address, by_file};
 use crate::sandbox::SandboxState;
+use crate::search::SearchProvider;
 use crate::shell::simple_commands;
 use crate::tool::{Act, CallSite};
 use crate::tool_set::{ToolSet, unknown};
@@ -320,7 +321,7 @@ fn on_path(settings: &Settings, tool: &str, verb: &str, path: &ResolvedPath) -> 
 }
 
 /// Enough to say what a call would do: nothing is run.
-fn context_of(settings: &Settings) -> Context {
+pub(crate) fn context_of(settings: &Settings) -> Context {
     Context {
         tools: ToolSet::default(),
         workspace: PathBuf::from(&settings.workspace),
@@ -331,6 +332,7 @@ fn context_of(settings: &Settings) -> Context {
         secrets: Secrets::default(),
         outputs: Outputs::default(),
         reach: NetworkPolicy::Public,
+        search: settings.web_search.as_deref().map(SearchProvider::at),
         rules: CallRules::default(),
         secret_env: vec![],
         passed_env: vec![],

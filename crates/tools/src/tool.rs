@@ -35,6 +35,11 @@ pub trait Tool: Send + Sync {
         false
     }
 
+    /// Whether a run has it only if the configuration says what it works with.
+    fn needs_configuration(&self) -> bool {
+        false
+    }
+
     /// Whether its calls run commands: they may change any file of the workspace, and may have a limit of their own.
     fn runs_commands(&self) -> bool {
         false

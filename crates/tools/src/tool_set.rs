@@ -23,6 +23,7 @@ use crate::plan::Plan;
 use crate::process::Process;
 use crate::read::Read;
 use crate::schema_validator::SchemaValidator;
+use crate::search::{self, WebSearch};
 use crate::tool::{ParsedCall, Tool};
 use crate::write::Write;
 
@@ -41,6 +42,7 @@ fn built_in() -> Vec<Arc<dyn Tool>> {
         Arc::new(WebFetch),
         Arc::new(AskUser),
         Arc::new(Plan),
+        Arc::new(WebSearch),
     ]
 }
 
@@ -77,7 +79,8 @@ impl Default for ToolSet {
 
 impl ToolSet {
     fn of(entries: Vec<Entry>) -> Self {
-        let specs = entries.iter().map(|entry| entry.spec.clone()).collect();
+        let always = entries.iter().filter(|entry| !entry.tool.needs_configuration());
+        let specs = always.map(|entry| entry.spec.clone()).collect();
         Self { entries: entries.into(), specs }
     }
 
@@ -91,7 +94,7 @@ impl ToolSet {
         Self::of(entries)
     }
 
-    /// What the model receives of them, in this order.
+    /// What the model receives of those that need no configuration, in this order.
     pub fn specs(&self) -> Arc<[ToolSpec]> {
         Arc::clone(&self.specs)
     }
@@ -128,7 +131,7 @@ impl ToolSet {
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {
-        self.specs.iter().map(|spec| spec.name.as_str())
+        self.entries.iter().map(|entry| entry.spec.name.as_str())
     }
 }
 
@@ -189,7 +192,7 @@ pub(crate) fn here() -> String {
     ".".to_owned()
 }
 
-/// The built-in tools, in the order in which the model receives them.
+/// The built-in tools that need no configuration, in the order in which the model receives them.
 pub fn specs() -> Arc<[ToolSpec]> {
     BUILT_IN.specs()
 }
@@ -199,7 +202,14 @@ pub fn specs_within(timeout_s: u64) -> Arc<[ToolSpec]> {
     if timeout_s == DEFAULT_TIMEOUT_S {
         return specs();
     }
-    BUILT_IN.entries.iter().map(|entry| entry.tool.spec(timeout_s)).collect()
+    let always = BUILT_IN.entries.iter().filter(|entry| !entry.tool.needs_configuration());
+    always.map(|entry| entry.tool.spec(timeout_s)).collect()
+}
+
+/// The same with `web_search`, for a run whose configuration says what searches.
+pub fn with_web_search(specs: &Arc<[ToolSpec]>) -> Arc<[ToolSpec]> {
+    let search = BUILT_IN.entry(search::NAME).map(|entry| entry.spec.clone());
+    specs.iter().cloned().chain(search).collect()
 }
 
 /// The same without those that need a user who answers, for a run that nobody attends.
@@ -223,7 +233,8 @@ const CLASSES: [(&str, ToolClass); 2] = [("edit", ToolClass::Idempotent), ("exec
 
 /// The built-in tools of this class.
 fn of_class(class: ToolClass) -> Vec<&'static str> {
-    BUILT_IN.specs.iter().filter(|spec| spec.class == class).map(|spec| spec.name.as_str()).collect()
+    let specs = BUILT_IN.entries.iter().map(|entry| &entry.spec);
+    specs.filter(|spec| spec.class == class).map(|spec| spec.name.as_str()).collect()
 }
 
 /// The tools of a class, or the one tool of that name. The error lists the names that there are.
@@ -247,7 +258,7 @@ pub fn tools_of(name: &str) -> Result<Vec<String>, String> {
 
 /// The built-in tool of this name. The error names the nearest, and lists all.
 pub fn tool_named(name: &str) -> Result<&'static str, String> {
-    let tools: Vec<&'static str> = BUILT_IN.specs.iter().map(|spec| spec.name.as_str()).collect();
+    let tools: Vec<&'static str> = BUILT_IN.names().collect();
     let known = tools.iter().find(|known| **known == name).copied();
     let nearest = || nearest(name, tools.iter().copied());
     known.ok_or_else(|| format!("`{name}` is no tool{}; there are: {}", nearest(), tools.join(", ")))

@@ -239,6 +239,7 @@ fn settings(resume: ResumeMode) -> Settings {
         recover: engine::Recover::Ask,
         executed_files: Policy::Allow,
         web_fetch: Policy::Ask,
+        web_search: None,
         stop_before: vec![],
         plan: false,
         output_schema: None,

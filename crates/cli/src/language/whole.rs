@@ -94,6 +94,7 @@ const ENGLISH: &[(&str, &str)] = &[
     ("tools/src/preview.rs", "the model receives them"),
     ("tools/src/process.rs", "the model receives them"),
     ("tools/src/read.rs", "the model receives them"),
+    ("tools/src/search", "the model receives them"),
     ("tools/src/supervise", "they are records of a call"),
     ("tools/src/text.rs", "the model receives them"),
     ("tools/src/tool_result.rs", "the model receives them"),

@@ -63,6 +63,7 @@ pub(super) fn sentence(tool: &str, arguments: &str) -> Option<String> {
         "apply_patch" => format!("Patch {}", patched(text("input")?)?),
         "plan" => "Plan".to_owned(),
         "web_fetch" => format!("Fetch {}", named("url")?),
+        "web_search" => format!("Search the web for `{}`", named("query")?),
         "process" => match (text("action")?, named("id")) {
             ("list", _) => "List the commands in the background".to_owned(),
             ("poll", Some(id)) => format!("Look at {id}"),
@@ -228,6 +229,7 @@ mod tests {
             ("process", r#"{"action":"list"}"#, Some("List the commands in the background")),
             ("process", r#"{"action":"end"}"#, None),
             ("web_fetch", r#"{"url":"https://a.example"}"#, Some("Fetch https://a.example")),
+            ("web_search", r#"{"query":"rust async"}"#, Some("Search the web for `rust async`")),
             ("made_up", "{}", None),
         ] {
             assert_eq!(sentence(tool, arguments).as_deref(), said, "{tool} {arguments}");

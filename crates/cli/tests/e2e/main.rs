@@ -90,4 +90,5 @@ mod twice;
 mod typing;
 mod undo;
 mod undo_drawn;
+mod web_search;
 mod wrapping;

@@ -125,6 +125,7 @@ fn settings() -> Settings {
         recover: engine::Recover::Ask,
         executed_files: Policy::Allow,
         web_fetch: Policy::Ask,
+        web_search: None,
         tools: [].into(),
         stop_before: vec![],
         plan: false,

@@ -326,6 +326,11 @@ beside_an_owner! {
         r17_a_terminal_is_asked_about_each_file_that_was_changed_since,
         the_examples_of_the_page_about_undo_are_true,
     }
+    web_search {
+        r13_r50_what_is_found_reaches_the_model_and_the_key_nothing_else,
+        r24_a_search_is_decided_as_a_page_of_its_host,
+        r13_without_a_configuration_there_is_no_web_search,
+    }
 }
 
 /// The tests that run once, by file and name, each with its reason; `*` is a whole file.
@@ -424,6 +429,7 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("asking", "r60_a_terminal_is_not_asked_for_another_session", "starts the owner itself"),
     ("asking", "r60_a_terminal_of_another_session_is_no_approver", "starts the owner itself"),
     ("plans", "r11_r13_a_plan_outlives_kill_9", "starts its owners itself"),
+    ("web_search", "r50_r60_an_approved_search_goes_where_it_was_to_go", "starts its owner itself"),
     ("questions", "*", "starts its owners itself"),
     ("sandbox", "*", "starts its owners itself"),
     ("approvals", "*", "starts its owners itself"),

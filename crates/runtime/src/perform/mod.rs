@@ -331,7 +331,7 @@ fn call_request(
         job.session.run().and_then(|run| run.call(call)).expect("effects of a call are wanted only while it is there");
     let arguments = job.conversation.text(&call.arguments, job.shared.journal.as_ref())?;
     let workspace = PathBuf::from(&settings.workspace);
-    let Redaction { secrets, secret_env, passed_env, reach, protected, undo } =
+    let Redaction { secrets, secret_env, passed_env, reach, protected, undo, search } =
         job.shared.resolver.redaction_within(&workspace);
     let context = tools::Context {
         tools: job.shared.tools.clone(),
@@ -343,6 +343,8 @@ fn call_request(
         secrets,
         outputs: job.shared.outputs(),
         reach,
+        // Its key does not go to an address that was configured after the run began.
+        search: search.filter(|provider| Some(provider.address()) == settings.web_search.as_deref()),
         rules: tools::CallRules::of(&settings),
         sandbox: settings.sandbox.clone(),
         secret_env,

@@ -121,4 +121,6 @@ pub struct Redaction {
     pub reach: tools::NetworkPolicy,
     /// How much is kept of what files held before they were changed.
     pub undo: tools::StoreLimits,
+    /// What `web_search` asks; none if it is not configured.
+    pub search: Option<tools::SearchProvider>,
 }

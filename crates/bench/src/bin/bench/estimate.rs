@@ -179,6 +179,7 @@ fn settings(model: &str) -> Settings {
         recover: engine::Recover::Ask,
         executed_files: Policy::Allow,
         web_fetch: Policy::Deny,
+        web_search: None,
         compaction: Compaction::default(),
         titles: None,
         tools: [].into(),

@@ -119,6 +119,7 @@ impl runtime::Resolver for Local {
             recover: engine::Recover::Ask,
             executed_files: Policy::Allow,
             web_fetch: Policy::Deny,
+            web_search: None,
             tools: tools::specs(),
         })
     }

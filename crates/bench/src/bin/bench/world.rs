@@ -436,6 +436,7 @@ pub(super) fn settings() -> Settings {
         recover: engine::Recover::Ask,
         executed_files: Policy::Allow,
         web_fetch: Policy::Ask,
+        web_search: None,
         tools: [tool("look", ToolClass::ReadOnly), tool("change", ToolClass::Once)].into(),
     }
 }

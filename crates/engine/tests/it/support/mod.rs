@@ -297,6 +297,7 @@ pub(crate) fn settings() -> Settings {
         recover: engine::Recover::Ask,
         executed_files: Policy::Allow,
         web_fetch: Policy::Ask,
+        web_search: None,
         tools: [
             tool("ls", ToolClass::ReadOnly),
             tool("read", ToolClass::ReadOnly),
