@@ -12,6 +12,7 @@ pub(crate) fn certainly_fits(schema: &Value, value: &Value) -> bool {
         "type" => is_of_type(demand, value),
         "items" => value.as_array().is_some_and(|items| items.iter().all(|item| certainly_fits(demand, item))),
         "minItems" => value.as_array().zip(demand.as_u64()).is_some_and(|(items, least)| items.len() as u64 >= least),
+        "maxItems" => value.as_array().zip(demand.as_u64()).is_some_and(|(items, most)| items.len() as u64 <= most),
         "enum" => demand.as_array().is_some_and(|known| known.contains(value)),
         "minLength" => value.as_str().zip(demand.as_u64()).is_some_and(|(text, least)| has_chars(text, least)),
         "minimum" => integer(value).zip(integer(demand)).is_some_and(|(number, least)| number >= least),
