@@ -189,11 +189,22 @@ fn allowances(file: &Layers, own: &Layers) -> Vec<TrustedAllowance> {
             }
             continue;
         }
-        let Some(rule) = rule(path) else { continue };
+        // It never counts.
+        let Some(rule) = rule(path).filter(|_| !is_sandbox_mode(path)) else { continue };
         let now = own.value(path).or_else(|| stricter::unset(rule, |key| own.value(key)));
         if let Some(now) = now.filter(|now| stricter::is_laxer(rule, value, now)) {
             let what = format!("{} = {value}", shown_path(path));
             allowances.push(TrustedAllowance { line: line(origin), what, now: Some(now.to_string()) });
+        }
+    }
+    // Policies that nobody has set are that of commands.
+    let exec = settings::example(stricter::EXEC);
+    let allows = |of: &Layers| of.value(&exec).and_then(Value::as_str) == Some("allow");
+    if allows(file) && !allows(own) {
+        let line = file.origin(&exec).map_or(0, line);
+        for key in stricter::as_commands().filter(|key| own.value(key).is_none() && file.value(key).is_none()) {
+            let what = format!("{} = \"allow\"", shown_path(&key));
+            allowances.push(TrustedAllowance { line, what, now: own.value(&exec).map(ToString::to_string) });
         }
     }
     allowances.sort_by_key(|allowance| allowance.line);

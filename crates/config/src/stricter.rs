@@ -91,6 +91,11 @@ impl Rule {
     }
 }
 
+/// The keys that have the policy of commands if nobody has set them.
+pub(super) fn as_commands() -> impl Iterator<Item = Vec<String>> {
+    PROJECT_KEYS.iter().filter(|(_, rule)| *rule == AS_COMMANDS).map(|(key, _)| settings::example(key))
+}
+
 /// Whether a value allows more than another of the same key.
 pub(super) fn is_laxer(rule: Rule, value: &Value, than: &Value) -> bool {
     match rule {

@@ -81,7 +81,10 @@ impl ExpectedListener {
             match self.socket.accept() {
                 Ok((stream, _)) if socket_peercred(&stream)?.pid == self.outer => return received(&stream, deadline),
                 // Any process of the machine may connect.
-                Ok(_) => continue,
+                Ok(_) => {
+                    left_until(deadline)?;
+                    continue;
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }

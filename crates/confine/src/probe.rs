@@ -58,6 +58,7 @@ fn try_tier(launcher: &Launcher, scratch: &Path, tier: Tier) -> Result<ConfineRe
         access: WorkspaceAccess::Workspace,
         temporary,
         writable: vec![],
+        approved: vec![],
         caches: None,
         hidden: vec![],
         read_only: vec![],

@@ -17,6 +17,10 @@ pub struct Profile {
     pub temporary: PathBuf,
     /// More files and folders that are writable, such as the caches of package managers. Those that do not exist are ignored.
     pub writable: Vec<PathBuf>,
+    /// Files and folders that somebody has approved for this command: writable in every mode. Each must still be what its path
+    /// named then, without links, and nothing hidden; else there is no sandbox.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approved: Vec<PathBuf>,
     /// Caches of package managers of which the command has a private copy, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caches: Option<CacheCopies>,

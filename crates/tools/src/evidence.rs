@@ -25,6 +25,9 @@ pub(crate) struct Evidence {
     /// The command runs outside of the sandbox that its run has: somebody approved that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) unconfined: bool,
+    /// Nobody was asked about the command, since all of its sandbox held.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) holds: bool,
     /// The hosts that the command reaches from its sandbox, beyond those of the rules.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) hosts: Vec<String>,

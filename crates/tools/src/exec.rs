@@ -187,6 +187,12 @@ fn exit_path(site: &CallSite<'_>, given: &str) -> Result<ResolvedPath, ToolError
     Ok(path)
 }
 
+/// Whether the command of a call was to reach hosts, or to write files, beyond its sandbox.
+pub(crate) fn asks_for_exits(arguments: &str) -> bool {
+    let arguments = serde_json::from_str::<ExecArguments>(arguments);
+    arguments.is_ok_and(|arguments| !arguments.hosts.is_empty() || !arguments.writable.is_empty())
+}
+
 /// The command in the arguments of a call; none if they are not valid.
 pub(crate) fn command_of(arguments: &str) -> Option<String> {
     serde_json::from_str::<ExecArguments>(arguments).ok().map(|arguments| arguments.command)

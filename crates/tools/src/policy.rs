@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use engine::policy::{PolicyRule, RuleDecision, RuleSubject, decide, decide_exit};
+use engine::policy::{PolicyRule, RuleDecision, RuleSubject, decide, strictness};
 use engine::{CallId, Hash, Policy, Sandbox, SandboxMode, Settings, ToolClass, ToolSpec, UserQuestion};
 
 use crate::call::{CallRequest, Context};
@@ -14,7 +14,7 @@ use crate::evidence::{Evidence, FileChange};
 use crate::limits::QUOTED_BYTES;
 use crate::masking::Secrets;
 use crate::paths::{ResolvedPath, Workspace};
-use crate::policy_rules::{CommandLine, Globs, by_commands, by_file, exit_to_file};
+use crate::policy_rules::{CommandLine, Globs, by_commands, by_file, exit_to_file, exit_to_host};
 use crate::sandbox::SandboxState;
 use crate::tool::{Act, CallSite, ParsedCall, Work};
 use crate::tool_set::unknown;
@@ -99,6 +99,7 @@ impl Verdict {
         }
         self.evidence.outside.extend(other.evidence.outside);
         self.evidence.unconfined |= other.evidence.unconfined;
+        self.evidence.holds |= other.evidence.holds;
         self.evidence.hosts.extend(other.evidence.hosts);
         self.evidence.writable.extend(other.evidence.writable);
         self.grant = self.grant.or(other.grant);
@@ -318,7 +319,7 @@ impl Line<'_> {
                 }
                 (_, Some(_)) => {
                     format!(
-                        "write `{line}` to the command `{command}`, which runs in the background outside of a sandbox"
+                        "write `{line}` to the command `{command}`, which runs in the background outside of a sandbox or reaches more than one"
                     )
                 }
             };
@@ -376,15 +377,16 @@ fn by_command(settings: &Settings, program: &Path, tool: &str, asked: &Line<'_>)
         ),
     };
     let unconfined = state == SandboxState::Missing || state != SandboxState::Off && outside.is_some();
-    let evidence = Evidence { unconfined: unconfined && to.is_none(), ..Evidence::default() };
+    let holds = state == SandboxState::Holds && decision == Policy::Allow && to.is_none() && !unconfined;
+    let evidence = Evidence { unconfined: unconfined && to.is_none(), holds, ..Evidence::default() };
     Verdict { decision, evidence, reason, grant: rule.and_then(|rule| rule.grant) }
 }
 
-/// What a command reaches beyond its sandbox. Keys stay hidden, whatever is approved.
+/// What a command reaches beyond its sandbox. Only what somebody is asked about is approved: the rules open the rest by themselves.
 fn by_exit(settings: &Settings, tool: &str, line: &str, (hosts, paths): (Vec<String>, Vec<ResolvedPath>)) -> Verdict {
     let globs = Globs::default();
     let mut verdict = Verdict::allowed();
-    let (mut asked_hosts, mut asked_paths) = (vec![], vec![]);
+    let (mut asked_hosts, mut asked_paths, mut executed) = (vec![], vec![], false);
     for exit in exits(settings, (&hosts, &paths)) {
         let RuleDecision { decision, rule } = exit.decision(settings, tool, &globs);
         match (decision, exit) {
@@ -394,23 +396,30 @@ fn by_exit(settings: &Settings, tool: &str, line: &str, (hosts, paths): (Vec<Str
             }
             (Policy::Allow, _) => verdict.grant = verdict.grant.or(rule.and_then(|rule| rule.grant)),
             (Policy::Ask, Exit::Host(host)) => asked_hosts.push(host.to_owned()),
-            (Policy::Ask, Exit::Path(path)) => asked_paths.push(path.shown.clone()),
+            (Policy::Ask, Exit::Path(path)) => {
+                executed |= path.is_executed();
+                asked_paths.push(path.shown.clone());
+            }
+        }
+        if let Exit::Path(path) = exit {
+            verdict.evidence.writable.push(path.real.clone());
         }
     }
     let (line, hosts_shown, paths_shown) = (quoted(line), asked_hosts.join(", "), asked_paths.join(", "));
+    let paths_shown = if executed { format!("{paths_shown} ({EXECUTED})") } else { paths_shown };
+    // What it reaches comes first: a list shows the beginning of a question.
     verdict.reason = match (asked_hosts.is_empty(), asked_paths.is_empty()) {
         (true, true) => None,
-        (false, true) => Some(format!("let the command `{line}` reach {hosts_shown} from its sandbox")),
-        (true, false) => Some(format!("let the command `{line}` write to {paths_shown} from its sandbox")),
+        (false, true) => Some(format!("reach {hosts_shown} from the sandbox of the command `{line}`")),
+        (true, false) => Some(format!("write to {paths_shown} from the sandbox of the command `{line}`")),
         (false, false) => {
-            Some(format!("let the command `{line}` reach {hosts_shown} and write to {paths_shown} from its sandbox"))
+            Some(format!("reach {hosts_shown} and write to {paths_shown} from the sandbox of the command `{line}`"))
         }
     };
     if verdict.reason.is_some() {
         verdict.decision = Policy::Ask;
     }
-    verdict.evidence.hosts = hosts;
-    verdict.evidence.writable = paths.into_iter().map(|path| path.real).collect();
+    verdict.evidence.hosts = asked_hosts;
     verdict
 }
 
@@ -424,8 +433,14 @@ pub(crate) enum Exit<'a> {
 impl<'a> Exit<'a> {
     pub(crate) fn decision(self, settings: &'a Settings, tool: &str, globs: &Globs) -> RuleDecision<'a> {
         match self {
-            Self::Host(host) => decide_exit(&settings.policy, tool, RuleSubject::Host(Some(host))),
-            Self::Path(path) => exit_to_file((&settings.policy, globs), tool, path),
+            Self::Host(host) => exit_to_host(settings, tool, host),
+            Self::Path(path) => {
+                let decided = exit_to_file((&settings.policy, globs), tool, path);
+                // Files that other programs run have their own policy beside it.
+                let is_stricter =
+                    path.is_executed() && strictness(settings.executed_files) > strictness(decided.decision);
+                if is_stricter { RuleDecision { decision: settings.executed_files, rule: None } } else { decided }
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! What rules of the policy are about, as tools see it: globs, command lines, addresses.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::policy::{Argv, PolicyRule, RuleDecision, RuleSubject, decide, decide_exit, reads_commands, strictness};
@@ -12,7 +13,7 @@ use crate::fetch::NetworkPolicy;
 use crate::paths::ResolvedPath;
 use crate::shell::simple_commands;
 use crate::supervise::proxy::HostRules;
-use crate::supervise::proxy::host::WEB;
+use crate::supervise::proxy::host::{self, Host, WEB};
 
 /// The rules of a run, and what decides where none of them matches.
 #[derive(Debug, Clone, Default)]
@@ -115,6 +116,23 @@ pub(crate) fn by_file<'a>(
     default: Policy,
 ) -> RuleDecision<'a> {
     decide(rules, tool, RuleSubject::Path(&|glob| is_of(glob, path, globs)), default)
+}
+
+/// The decision on a host that a command reaches from its sandbox, as its proxy decides: without a port it is both ports of the web.
+pub(crate) fn exit_to_host<'a>(settings: &'a Settings, tool: &str, asked: &str) -> RuleDecision<'a> {
+    let rules = CallRules::of(settings).hosts_of(tool, &[], NetworkPolicy::Public);
+    let (name, port) = match asked.parse::<IpAddr>() {
+        Ok(_) => (asked, None),
+        Err(_) => host::split(asked, None).map_or((asked, None), |(name, port)| (name, Some(port))),
+    };
+    let ports = port.map_or(WEB.to_vec(), |port| vec![port]);
+    let named = decide_exit(&settings.policy, tool, RuleSubject::Host(Some(asked)));
+    let decision = match Host::parse(name) {
+        Some(host) if ports.iter().any(|port| rules.denies(&host, *port)) => Policy::Deny,
+        Some(host) if ports.iter().all(|port| rules.allows(&host, *port)) => Policy::Allow,
+        _ => Policy::Ask,
+    };
+    RuleDecision { decision, rule: named.rule.filter(|rule| rule.decision == decision) }
 }
 
 /// The decision on a file that a command writes from its sandbox.

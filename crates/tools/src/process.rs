@@ -139,7 +139,8 @@ impl ToolCall for ProcessArguments {
         // What is given to a command can do what that command can.
         let call = folder(site.context, process);
         let is_free = site.context.sandbox.mode != SandboxMode::Off && !sandbox::has(&call);
-        let outside = is_free.then(|| "it runs outside of it".to_owned());
+        let is_open = site.context.sandbox.mode != SandboxMode::Off && exec::asks_for_exits(&process.arguments);
+        let outside = (is_free || is_open).then(|| "it runs outside of it".to_owned());
         Ok(vec![Act::Run { line: text.clone(), to: Some(process.command()), outside }])
     }
 

@@ -152,7 +152,12 @@ pub(crate) fn profile(
     let own = context.protected.paths().map(Path::to_owned).collect();
     let mut profile =
         of_settings(&context.sandbox, (root, temporary), own, tier, call.path().join(REPORT)).map_err(none)?;
-    profile.writable.extend_from_slice(&evidence.writable);
+    if evidence.holds && tier != Tier::A {
+        return Err(none(
+            "not all of its sandbox holds any more, and without a question it runs in no other".to_owned(),
+        ));
+    }
+    profile.approved.clone_from(&evidence.writable);
     profile.caches = caches(&context.calls, root);
     Ok(profile)
 }
@@ -178,6 +183,8 @@ pub fn run_sandboxed(
     let failed = |error: io::Error| format!("its temporary folder could not be created: {error}");
     let temporary = temporary(&root, &root).map_err(failed)?;
     let folder = private_folder(&format!("run-{}", process::id())).map_err(failed)?;
+    // One of this name may be left from a process that was killed.
+    let folder = fs::remove_dir_all(&folder).and_then(|()| private(&folder)).map(|()| folder).map_err(failed)?;
     let report = folder.join(REPORT);
     let mut profile = of_settings(&settings.sandbox, (&root, temporary), own, support.tier(), report)?;
     profile.caches = caches(&root, &root);
@@ -224,6 +231,7 @@ fn of_settings(
         },
         temporary,
         writable: written(&sandbox.writable),
+        approved: vec![],
         caches: None,
         hidden,
         read_only: confine::default_read_only(),

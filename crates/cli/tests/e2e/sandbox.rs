@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
+use std::os::unix::fs::symlink;
 use std::thread;
 
 use model_server::ModelServer;
@@ -188,10 +189,7 @@ fn r60_r69_a_command_reaches_the_hosts_that_somebody_allows() {
     let waiting = home.start(&["agent", "--verbose", "-m", &asks]);
     let asked = request(&home);
     let what = asked["what"].as_str().expect("a text");
-    assert!(
-        what.starts_with("let the command `perl") && what.ends_with(&format!("reach {address} from its sandbox")),
-        "{what}"
-    );
+    assert!(what.starts_with(&format!("reach {address} from the sandbox of the command `perl")), "{what}");
     home.run(&["approvals", "approve", &id(&asked), "--always", "session"]).expect_code(0);
     let answer = waiting.finish().expect_code(0);
     assert!(answer.err.contains("the tide"), "{answer:?}");
@@ -220,32 +218,55 @@ fn r60_r69_a_command_reaches_the_hosts_that_somebody_allows() {
     assert!(!answer.err.contains("the tide"), "a rule without hosts opens nothing: {answer:?}");
 }
 
-/// R60, R67: a file outside is written after it was approved, and keys stay hidden whatever is approved.
+/// R60, R67: a file outside is written after it was approved, and nothing but that: no key, no other end of a link, and nothing in
+/// the workspace that others run.
 #[test]
 fn r60_r67_a_command_writes_outside_what_somebody_approved() {
     let Some(home) = confined() else { return };
     let server = ModelServer::start().unwrap();
     let user = home.user().to_owned();
-    fs::create_dir_all(user.join("other")).unwrap();
-    fs::create_dir_all(user.join(".ssh")).unwrap();
+    for folder in ["other", "moved", ".ssh"] {
+        fs::create_dir_all(user.join(folder)).unwrap();
+    }
+    fs::write(user.join(".ssh/id"), "PRIVATE").unwrap();
     let home = home.served_by(&server).with("HOME", &user.display().to_string());
-    let (other, keys) = (user.join("other").display().to_string(), user.join(".ssh").display().to_string());
-    let command = format!("echo out > {other}/a; echo out > {other}/../b; echo out > {keys}/c; ls {keys}; echo over");
-    home.run(&["agent", "-m", &call(&command, &json!({ "writable": ["/nowhere"] }))]).expect_code(0);
-    let asks = call(&command, &json!({ "writable": [other, keys] }));
-    home.run(&["agent", "--yes", "-m", &asks]).expect_code(3);
+    let at = |name: &str| user.join(name).display().to_string();
+    let (other, moved, key) = (at("other"), at("moved"), at(".ssh/id"));
+    home.run(&["agent", "-m", &call("true", &json!({ "writable": ["/nowhere"] }))]).expect_code(0);
+    let writes =
+        call(&format!("echo out > {other}/a; echo out > {other}/../b; cat {key}"), &json!({ "writable": [other] }));
+    home.run(&["agent", "--yes", "-m", &writes]).expect_code(3);
     assert!(!user.join("other/a").exists());
     let service = serve(&home);
-    let waiting = home.start(&["agent", "-m", &asks]);
-    let asked = request(&home);
-    let what = asked["what"].as_str().expect("a text");
-    assert!(what.ends_with(&format!("write to {other}, {keys} from its sandbox")), "{what}");
-    home.run(&["approvals", "approve", &id(&asked)]).expect_code(0);
-    waiting.finish().expect_code(0);
-    assert_eq!(fs::read_to_string(user.join("other/a")).unwrap(), "out\n");
-    assert!(!user.join("b").exists() && !user.join(".ssh/c").exists());
+    let approved = |message: &str, begins: &str, meanwhile: &dyn Fn()| {
+        let waiting = home.start(&["agent", "--verbose", "-m", message]);
+        let asked = request(&home);
+        let what = asked["what"].as_str().expect("a text");
+        assert!(what.starts_with(begins), "{what}");
+        meanwhile();
+        home.run(&["approvals", "approve", &id(&asked)]).expect_code(0);
+        waiting.finish().expect_code(0).err
+    };
+    let text = approved(&writes, &format!("write to {other} from the sandbox of the command "), &|| ());
+    assert_eq!(fs::read_to_string(user.join("other/a")).unwrap(), "out\n", "{text}");
+    assert!(!user.join("b").exists() && !text.contains("PRIVATE"), "{text}");
+    let reads = call(&format!("cat {key}"), &json!({ "writable": [key] }));
+    let text = approved(&reads, &format!("write to {key} "), &|| ());
+    assert!(text.contains("is hidden, whatever is approved") && !text.contains("PRIVATE"), "{text}");
+    let follows = call(&format!("echo out > {moved}/c"), &json!({ "writable": [moved] }));
+    let text = approved(&follows, &format!("write to {moved} "), &|| {
+        fs::remove_dir(&moved).unwrap();
+        symlink(user.join("other"), &moved).unwrap();
+    });
+    assert!(text.contains("is not what was approved any more") && !user.join("other/c").exists(), "{text}");
     service.signal(Signal::TERM);
     service.finish().expect_code(0);
+    home.shell("mkdir -p .git/hooks; echo mine > .git/hooks/pre-commit").expect_code(0);
+    let plants = call("echo planted > .git/hooks/pre-commit", &json!({ "writable": [".git/hooks/pre-commit"] }));
+    if holds_all(&home) {
+        home.run(&["agent", "-m", &plants]).expect_code(0);
+    }
+    assert_eq!(home.text(".git/hooks/pre-commit"), "mine\n");
 }
 
 /// R67: the policies of commands hold inside as well, and `--no-sandbox` is for whoever types it.

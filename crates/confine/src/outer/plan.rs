@@ -42,8 +42,24 @@ impl<'a> Plan<'a> {
         if let Some(copies) = &profile.caches {
             plan.caches = Caches::of(copies, profile.tier, |cache, copies| plan.is_for_copy(cache, copies));
         }
+        plan.check_approved()?;
         plan.check()?;
         Ok(plan)
+    }
+
+    /// A command that runs beside this one may have replaced a folder by a link since it was approved. From here on paths are
+    /// opened without following links.
+    fn check_approved(&self) -> Result<(), SetupError> {
+        for path in &self.profile.approved {
+            let refuse = |why: &str| SetupError::new(SetupStep::Profile, format!("{} {why}", path.display()));
+            if resolved(path).at(SetupStep::Profile, path.display())?.as_ref() != Some(path) {
+                return Err(refuse("is not what was approved any more"));
+            }
+            if self.hidden.iter().any(|hidden| path.starts_with(hidden)) {
+                return Err(refuse("is hidden, whatever is approved"));
+            }
+        }
+        Ok(())
     }
 
     /// What is hidden wins at its own path, so a sandbox that needs such a path would not work.
@@ -83,6 +99,7 @@ impl<'a> Plan<'a> {
             paths.push(self.workspace.clone());
             paths.extend(self.more.iter().cloned());
         }
+        paths.extend(self.profile.approved.iter().cloned());
         paths
     }
 
@@ -109,7 +126,7 @@ impl<'a> Plan<'a> {
     /// be renamed, another one could be put in its place, and what is hidden would have another name.
     fn pinned(&self, writable: &[PathBuf]) -> Vec<ViewEntry> {
         let around = |path: &Path| writable.iter().any(|root| path.starts_with(root) && path != root);
-        let held = [&self.workspace].into_iter().chain(&self.more).chain(&self.hidden);
+        let held = [&self.workspace].into_iter().chain(&self.more).chain(&self.profile.approved).chain(&self.hidden);
         let between: BTreeSet<&Path> =
             held.flat_map(|path| path.ancestors().skip(1)).filter(|path| around(path)).collect();
         between.into_iter().map(|path| ViewEntry::new(path, EntryKind::Pinned)).collect()

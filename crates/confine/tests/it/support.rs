@@ -157,6 +157,7 @@ impl World {
             access: WorkspaceAccess::Workspace,
             temporary: self.at("temporary"),
             writable: vec![],
+            approved: vec![],
             caches: None,
             hidden: vec![self.at("secret"), self.at("absent")],
             read_only: default_read_only(),

@@ -59,6 +59,7 @@ impl World {
             access: WorkspaceAccess::Workspace,
             temporary: self.home.path().join("temporary"),
             writable: vec![],
+            approved: vec![],
             caches: None,
             hidden: vec![self.home.path().join("calls")],
             read_only: vec![],

@@ -84,6 +84,10 @@ pub(super) fn dial(
     if !rules.private && !addresses.iter().all(|address| is_public(address.ip())) {
         return Err(DialError::Refused(HostRefusal::Private));
     }
+    // A name is no way around a rule about an address.
+    if addresses.iter().any(|address| rules.denies(&Host::of(address.ip()), port)) {
+        return Err(DialError::Refused(HostRefusal::NotAllowed));
+    }
     let mut failed = io::Error::from(ErrorKind::TimedOut);
     for address in addresses {
         let left = deadline.saturating_duration_since(Instant::now());

@@ -28,7 +28,7 @@ impl Host {
         (is_whole && !is_numeric(name)).then(|| Self::Name(name.to_ascii_lowercase()))
     }
 
-    pub(super) fn of(address: IpAddr) -> Self {
+    pub(crate) fn of(address: IpAddr) -> Self {
         Self::Address(address.to_canonical())
     }
 }

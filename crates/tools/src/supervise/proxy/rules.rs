@@ -29,13 +29,22 @@ pub(crate) struct HostRules {
 }
 
 impl HostRules {
-    pub(super) fn allows(&self, host: &Host, port: u16) -> bool {
+    /// Whether a rule denies it, whatever allows it.
+    pub(crate) fn denies(&self, host: &Host, port: u16) -> bool {
+        let host = host.to_string();
+        self.deny.iter().any(|pattern| HostPattern::parse(pattern).denies(&host, port))
+    }
+
+    pub(crate) fn allows(&self, host: &Host, port: u16) -> bool {
+        if self.denies(host, port) {
+            return false;
+        }
         let host = host.to_string();
         let covers =
             |patterns: &[String]| patterns.iter().any(|pattern| HostPattern::parse(pattern).denies(&host, port));
         let allows =
             |patterns: &[String]| patterns.iter().any(|pattern| HostPattern::parse(pattern).allows(&host, port));
-        !covers(&self.deny) && (allows(&self.approved) || allows(&self.allow) && !covers(&self.ask))
+        allows(&self.approved) || allows(&self.allow) && !covers(&self.ask)
     }
 }
 
