@@ -82,7 +82,8 @@ mod tests {
             let effective = Config::effective(home.path(), &environment, FlagValues::default()).unwrap();
             let setting = effective.settings.iter().find(|setting| setting.key == under.path.join(".")).unwrap();
             assert_eq!(setting.at, Some(format!("{}:2", file.display())), "{row}");
-            let warning = format!("{}:2: {row}", file.display());
+            let column = old.rfind('.').map_or(1, |dot| dot + 2);
+            let warning = format!("{}:2:{column}: {row}", file.display());
             assert_eq!(effective.config.deprecated(), std::slice::from_ref(&warning));
             let review = Config::review(home.path(), &environment, FlagValues::default());
             assert!(review.errors.is_empty() && review.warnings[0].what == warning, "{review:?}");

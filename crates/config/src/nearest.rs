@@ -47,7 +47,11 @@ pub(super) fn nearest(path: &[String], among: Among) -> Option<Vec<String>> {
         // A table where a key belongs is not mistyped: any of its keys shows what is meant.
         candidate.starts_with(path) || is_related(candidate) || distance(candidate) <= most
     };
-    candidates.into_iter().min_by_key(cost).filter(is_near)
+    let least = candidates.iter().map(cost).min()?;
+    // Of two that are equally near, one of the same table.
+    let table = |path: &[String]| path[..path.len().saturating_sub(1)].to_vec();
+    let nearest = candidates.into_iter().filter(|candidate| cost(candidate) == least && is_near(candidate));
+    nearest.min_by_key(|candidate| table(candidate) != table(path))
 }
 
 /// The distance of names that have a part in common, whatever their letters.

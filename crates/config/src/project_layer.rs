@@ -201,9 +201,9 @@ fn allowances(file: &Layers, own: &Layers) -> Vec<TrustedAllowance> {
     let exec = settings::example(stricter::EXEC);
     let allows = |of: &Layers| of.value(&exec).and_then(Value::as_str) == Some("allow");
     if allows(file) && !allows(own) {
-        let line = file.origin(&exec).map_or(0, line);
+        let (line, value) = (file.origin(&exec).map_or(0, line), Value::from("allow"));
         for key in stricter::as_commands().filter(|key| own.value(key).is_none() && file.value(key).is_none()) {
-            let what = format!("{} = \"allow\"", shown_path(&key));
+            let what = format!("{} = {value}", shown_path(&key));
             allowances.push(TrustedAllowance { line, what, now: own.value(&exec).map(ToString::to_string) });
         }
     }

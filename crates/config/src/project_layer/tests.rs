@@ -440,6 +440,8 @@ fn r24_a_file_that_the_user_trusts_may_allow_until_it_changes() {
         [
             "1: runs.stall_s = 50",
             "2: tools.exec.policy = \"allow\"",
+            "2: tools.outside_workspace.policy = \"allow\"",
+            "2: tools.web_fetch.policy = \"allow\"",
             "8: [[policy]] command = \"make *\", decision = \"allow\""
         ]
     );

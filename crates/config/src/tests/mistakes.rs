@@ -10,7 +10,7 @@ fn every_error_has_its_place_and_a_hint() {
         "HOME/config.toml:3:1: unknown key `runs.deadline`",
         "the nearest known key is `runs.deadline_s`",
     );
-    check("[tool.exec]\n", "HOME/config.toml:1:1: unknown key `tool`", "the nearest known key is `tools`");
+    check("[tool.exec]\n", "HOME/config.toml:1:2: unknown key `tool`", "the nearest known key is `tools`");
     check(
         "[agents.main]\nmodle = \"a/b\"",
         "HOME/config.toml:2:1: unknown key `agents.main.modle`",
@@ -67,7 +67,7 @@ fn every_error_has_its_place_and_a_hint() {
 #[test]
 fn invalid_toml_is_reported_with_its_line_and_never_quoted() {
     let (what, hint) = wrong("[providers.acme]\napi = \"openai-chat\"\nkey = sk-secret-key\n", &[]);
-    assert!(what.starts_with("HOME/config.toml:3:1 is not valid TOML: "), "{what}");
+    assert!(what.starts_with("HOME/config.toml:3:7 is not valid TOML: "), "{what}");
     assert!(!what.contains("sk-secret"), "{what}");
     assert!(hint.starts_with("fix that line"), "{hint}");
     let (what, _) = wrong("[[providers.acme.profiles]]\nkey = [\"sk-secret-key\"]", &[]);

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use engine::tables::compaction::CompactionStep;
 use engine::{
-    Acknowledgement, ApprovalRow, Batch, CallId, CallOutcome, CandidateCooldownSet, CompactionBegun, CompactionCause,
-    EffectId, Failed, Failure, FailureClass, Hash, Note, Noted, PauseCause, Paused, ProcessAdopted, ProcessEnded,
-    ReceiptState, Record, RequestSent, ResultsTruncated, RetryScheduled, Seq, Spent, StopReason, TextAdded, Thinking,
-    Timestamp, TitleAsked, TitleEnded, ToolClass, Usage, Views, WaitBegan, WaitEnded, WaitFor,
+    Acknowledgement, ApprovalRow, AskExpired, Batch, CallId, CallOutcome, CandidateCooldownSet, CompactionBegun,
+    CompactionCause, EffectId, Failed, Failure, FailureClass, Hash, Note, Noted, PauseCause, Paused, ProcessAdopted,
+    ProcessEnded, ReceiptState, Record, RequestSent, ResultsTruncated, RetryScheduled, Seq, Spent, StopReason,
+    TextAdded, Thinking, Timestamp, TitleAsked, TitleEnded, ToolClass, Usage, Views, WaitBegan, WaitEnded, WaitFor,
 };
 
 use super::*;
@@ -30,6 +30,10 @@ pub(crate) const VIOLATIONS: &[Violate] = &[
     (Invariant::Terminal, |outside| {
         let start = start_of(outside, ToolClass::ReadOnly);
         outside.tools.starts.push(Start { late: true, ..start });
+    }),
+    (Invariant::Leave, |outside| {
+        let call = CallId { run: message_id(2).into(), step: 9, index: 9 };
+        [0; 2].iter().for_each(|_| append(outside, AskExpired { call, kept: false }.into()));
     }),
     (Invariant::SameKey, |outside| append(outside, event_of(outside, "message_accepted"))),
     (Invariant::Settled, |outside| {
