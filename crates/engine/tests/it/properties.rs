@@ -12,8 +12,8 @@ use engine::{
     Allowance, Approvals, Attached, BlockOf, BodyKind, Breakpoint, CallOutcome, ChangedFile, Command, CompactionResult,
     CompactionStep, Content, CooldownLifted, CooldownSet, DropPolicy, Effect, EffectId, EffectKind, Epoch, Erased,
     Failure, FailureClass, FileContent, Found, Hash, Interrupt, Item, Lifecycle, Limit, MessageId, Modes, OnExpiry,
-    Override, Overrides, Part, Phase, Policy, QueueMode, QueueSettings, Recover, RepairPolicy, Report, Resource,
-    ResumeMode, RunId, Scope, Stage, StopReason, Timestamp, ToolResult, Unattended, Usage, WaitFor,
+    Override, Overrides, Part, Phase, PlanItem, PlanStatus, Policy, QueueMode, QueueSettings, Recover, RepairPolicy,
+    Report, Resource, ResumeMode, RunId, Scope, Stage, StopReason, Timestamp, ToolResult, Unattended, Usage, WaitFor,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
@@ -380,7 +380,13 @@ fn report(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
                 ..ChangedFile::default()
             };
             let changes = if class % 4 == 3 { vec![created] } else { vec![] };
-            Report::CallEnded { effect, given: ToolResult { whole, in_background, changes, ..given } }
+            let step = |status| PlanItem { step: "look".to_owned(), status };
+            let plan = match class % 7 {
+                5 => Some(vec![step(PlanStatus::Done), step(PlanStatus::InProgress)]),
+                6 => Some(vec![]),
+                _ => None,
+            };
+            Report::CallEnded { effect, given: ToolResult { whole, in_background, changes, plan, ..given } }
         }
     }
 }
