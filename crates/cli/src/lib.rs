@@ -127,6 +127,9 @@ fn carry_out(command: Command, globals: Result<Globals, config::ConfigError>) ->
         },
         Command::Diff(args) => {
             let globals = globals?;
+            if let Some(act) = args.copy_act() {
+                return wait_for(commands::diff::decide(args, act, &globals));
+            }
             if commands::background::has_unrecorded(&globals.home) {
                 // Who may only read the home, or finds it in use, sees what is recorded so far.
                 let _ = wait_for(commands::diff::record(&globals));

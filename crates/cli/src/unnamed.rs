@@ -181,7 +181,9 @@ fn argument(command: &mut Command) -> Option<SessionArgument<'_>> {
         Command::Undo(args) | Command::Redo(args) => {
             SessionArgument::of(&mut args.session).or_run(&mut args.run).in_folder(args.writer.workspace.as_deref())
         }
-        Command::Diff(args) => SessionArgument::of(&mut args.session).or_run(&mut args.run),
+        Command::Diff(args) => {
+            SessionArgument::of(&mut args.session).or_run(&mut args.run).in_folder(args.writer.workspace.as_deref())
+        }
         Command::Audit(args) => args.choice.session(),
         Command::Sessions(args) => return SessionsArgs::session(args),
         Command::Runs(args) => RunsArgs::session(args),

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::{
-    AtLimit, DropPolicy, Interrupt, OnExpiry, Policy, QueueMode, Recover, ResumeMode, SandboxMode, Thinking, Unattended,
+    AtLimit, DropPolicy, Interrupt, OnExpiry, Policy, QueueMode, Recover, ResumeMode, SandboxMode, SandboxRoot,
+    Thinking, Unattended,
 };
 
 use serde::Deserialize as _;
@@ -272,6 +273,8 @@ section! {
     Sandbox ["sandbox"] "what commands can reach: docs/sandbox.md" from Run {
         mode: SandboxMode = "workspace", Word(&["workspace", "read_only", "off"]),
             "Where commands may write: workspace and a temporary folder | read_only = the temporary folder | off = wherever you may. What the kernel cannot hold is asked about";
+        root: SandboxRoot = "workspace", Word(&["workspace", "copy", "worktree"]),
+            "Where agents work: in the workspace | in a copy of it | in a git worktree with what git does not ignore. `limulus diff --apply` takes the changes over";
         network: SandboxNetwork = "off", Word(&["off", "on"]), "Whether commands in the sandbox reach the network";
         #[serde(default, deserialize_with = "one_or_more")]
         hidden: Vec<String> => ["~/notes"], Patterns(PatternOf::Place),

@@ -94,6 +94,14 @@ impl Environment {
         }
     }
 
+    /// The folder of what outlives a process but is no configuration, such as copies of workspaces.
+    pub(super) fn state_folder(&self) -> Result<PathBuf, ConfigError> {
+        match self.get("XDG_STATE_HOME").map(Path::new) {
+            Some(folder) if folder.is_absolute() => Ok(folder.join("limulus")),
+            _ => Ok(self.user()?.join(".local/state/limulus")),
+        }
+    }
+
     /// The absolute path: `~` is the user's folder, a relative path starts at the current folder.
     pub fn absolute(&self, path: &str) -> Result<PathBuf, ConfigError> {
         let expanded = match path.strip_prefix('~') {

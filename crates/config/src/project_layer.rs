@@ -98,12 +98,12 @@ impl ProjectLayer {
         let (trusted, others): (Vec<_>, Vec<_>) = self.files.iter().partition(|file| file.is_trusted());
         // Of the files that the user trusts the nearest counts. None of them takes a command out of its sandbox.
         for (path, value, origin) in trusted.iter().rev().flat_map(|file| file.layers.values()) {
-            if rule(path).is_some() && !is_typed(path) && !is_sandbox_mode(path) {
+            if rule(path).is_some() && !is_typed(path) && !is_of_sandbox(path) {
                 put(&mut restrictions, (path.to_vec(), value.clone(), origin.clone()));
             }
         }
         let stricter = others.iter().flat_map(|file| file.layers.values());
-        let modes = trusted.iter().flat_map(|file| file.layers.values()).filter(|(path, ..)| is_sandbox_mode(path));
+        let modes = trusted.iter().flat_map(|file| file.layers.values()).filter(|(path, ..)| is_of_sandbox(path));
         // First the policy that others without a value of their own have: they are compared with it as it is restricted.
         let exec = settings::example(stricter::EXEC);
         let (policy, others): (Vec<_>, Vec<_>) = stricter.chain(modes).partition(|(path, ..)| *path == exec);
@@ -164,8 +164,8 @@ fn put(rows: &mut Vec<(Vec<String>, Value, ValueOrigin)>, row: (Vec<String>, Val
     }
 }
 
-fn is_sandbox_mode(path: &[String]) -> bool {
-    path.iter().eq(["sandbox", "mode"].iter())
+fn is_of_sandbox(path: &[String]) -> bool {
+    path.iter().eq(["sandbox", "mode"].iter()) || path.iter().eq(["sandbox", "root"].iter())
 }
 
 /// Whether this key is one of a rule that allows.
@@ -190,7 +190,7 @@ fn allowances(file: &Layers, own: &Layers) -> Vec<TrustedAllowance> {
             continue;
         }
         // It never counts.
-        let Some(rule) = rule(path).filter(|_| !is_sandbox_mode(path)) else { continue };
+        let Some(rule) = rule(path).filter(|_| !is_of_sandbox(path)) else { continue };
         let now = own.value(path).or_else(|| stricter::unset(rule, |key| own.value(key)));
         if let Some(now) = now.filter(|now| stricter::is_laxer(rule, value, now)) {
             let what = format!("{} = {value}", shown_path(path));

@@ -1,12 +1,13 @@
 //! Resolves the configuration to the settings of one run.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::tables::limits::{WINDOW_LEAST, WINDOW_SMALL};
 use engine::{
-    Candidate, Compaction, Limits, Overrides, Policy, Sandbox, SandboxMode, Settings, Thinking, Titles, ToolSpec,
-    Unattended,
+    Candidate, Compaction, Hash, Limits, Overrides, Policy, Sandbox, SandboxMode, SandboxRoot, Settings, Thinking,
+    Titles, ToolSpec, Unattended, WorkspaceCopy,
 };
 use models::{Api, Levels, level_name};
 use runtime::SessionContext;
@@ -20,6 +21,8 @@ use super::settings::Limit;
 
 /// The workspace that is the folder of the command.
 const HERE: &str = ".";
+/// Characters of the name of a copy.
+const COPY_ID: usize = 16;
 /// The agent that is always there.
 const MAIN: &str = "main";
 
@@ -132,6 +135,10 @@ impl Config {
         let titles = self.titles(agent, candidates.first())?;
         let of_titles = titles.iter().filter_map(|titles| titles.by.as_ref());
         let addresses = self.addresses_of(candidates.iter().chain(&compaction.by).chain(of_titles));
+        let (workspace, copy) = match self.copy(workspace, subject)? {
+            Some((copy, workspace)) => (workspace, Some(copy)),
+            None => (workspace.to_owned(), None),
+        };
         let granted = |policy| if subject.overrides.allow && policy == Policy::Ask { Policy::Allow } else { policy };
         let exec = self.values.tools.exec.policy.otherwise();
         let settings = Settings {
@@ -144,7 +151,7 @@ impl Config {
             recover: self.values.runs.recover,
             policy: self.rules(subject).into(),
             approvals: self.approvals(subject.overrides),
-            sandbox: self.sandbox(subject.overrides),
+            sandbox: Sandbox { copy, ..self.sandbox(subject.overrides) },
             exec: granted(exec),
             outside: granted(self.values.tools.outside_workspace.policy.unwrap_or(exec)),
             // `--yes` approves what is asked often. This is asked seldom, and what it allows outlives the run.
@@ -180,7 +187,30 @@ impl Config {
             network: values.network == SandboxNetwork::On,
             hidden: values.hidden.clone(),
             writable: values.writable.clone(),
+            copy: None,
         }
+    }
+
+    /// The copy in which the run works, and its workspace there; none if it works in the workspace itself, as what only reads does.
+    /// All runs of a session have the same copy of a folder.
+    fn copy(&self, workspace: &Path, subject: Subject<'_>) -> Result<Option<(WorkspaceCopy, PathBuf)>, ConfigError> {
+        let root = subject.overrides.root.unwrap_or(self.values.sandbox.root);
+        let only_reads = subject.overrides.plan || subject.overrides.compact;
+        let (Some(key), false) = (subject.session.key, root == SandboxRoot::Workspace || only_reads) else {
+            return Ok(None);
+        };
+        let workspace = tools::real_folder(workspace);
+        let user = self.environment.real_user();
+        // The folder of the user is no project, even if its start files are under version control.
+        let project = tools::project_root(&workspace, user).filter(|project| Some(*project) != user);
+        let of = project.unwrap_or(&workspace);
+        let id = [self.home.as_os_str(), of.as_os_str(), OsStr::new(key)].map(OsStr::as_encoded_bytes).join(&0);
+        let id = &Hash::of(&id).to_string()[..COPY_ID];
+        let name = of.file_name().unwrap_or_else(|| OsStr::new("workspace"));
+        let folder = self.environment.state_folder()?.join("copies").join(id).join(name);
+        let within = folder.join(workspace.strip_prefix(of).unwrap_or(Path::new("")));
+        let copy = WorkspaceCopy { root, of: of.display().to_string(), folder: folder.display().to_string() };
+        Ok(Some((copy, within.components().collect())))
     }
 
     fn approvals(&self, overrides: &Overrides) -> engine::Approvals {

@@ -40,6 +40,7 @@ pub(super) const PROJECT_KEYS: &[(&[&str], Rule)] = &[
     (&["tools", "exec", "env"], Rule::Fewer),
     // Whoever has switched it off is asked about commands; a project does not have them run without a question.
     (&["sandbox", "mode"], Rule::Earlier(&["read_only", "workspace"])),
+    (&["sandbox", "root"], Rule::Earlier(&["copy", "worktree", "workspace"])),
     (&["sandbox", "network"], Rule::Earlier(&["off", "on"])),
     (&["tools", "outside_workspace", "policy"], AS_COMMANDS),
     (&["tools", "executed_files", "policy"], Rule::Policy { unset: None }),

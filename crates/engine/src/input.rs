@@ -13,6 +13,7 @@ use crate::ids::{BranchId, CallId, EffectId, Epoch, Hash, MessageId, RunId, Sess
 use crate::ledger::{CooldownLifted, CooldownSet};
 use crate::plan::PlanItem;
 use crate::queue::{Interrupt, QueueSettings};
+use crate::sandbox::CopyAct;
 use crate::settings::{Policy, Settings, Thinking};
 use crate::state::{BlockOf, ItemAt, LegState};
 use crate::tables::budget::{Allowance, Limit, Scope};
@@ -150,6 +151,8 @@ pub enum Command {
         run: RunId,
         /// Whether they are made once more.
         redo: bool,
+        /// What becomes of the copy in which the run worked, if it is about that.
+        copy: Option<CopyAct>,
         /// Every file with what is there and what is to be there, as JSON.
         plan: Content,
     },

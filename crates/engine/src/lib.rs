@@ -60,7 +60,7 @@ pub use machine::{failover, timers};
 pub use plan::{PlanItem, PlanStatus, plan_items};
 pub use pump::{Do, Pump};
 pub use queue::{DropPolicy, Interrupt, QueueSettings};
-pub use sandbox::{Sandbox, SandboxMode};
+pub use sandbox::{CopyAct, Sandbox, SandboxMode, SandboxRoot, WorkspaceCopy};
 pub use settings::{
     Candidate, Compaction, Limits, Policy, Price, ProviderAddress, Recover, ResumeMode, Settings, Thinking, Titles,
     ToolClass, ToolSpec,

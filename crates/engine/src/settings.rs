@@ -400,6 +400,12 @@ pub struct ProviderAddress {
 }
 
 impl Settings {
+    /// The folder that the agent works in as the user knows it: what its copy is made of, if it works in one.
+    pub fn known_workspace(&self) -> String {
+        let original = self.sandbox.copy.as_ref().and_then(|copy| copy.original(&self.workspace));
+        original.unwrap_or_else(|| self.workspace.clone())
+    }
+
     /// The address that belongs to the credentials of this candidate; none if the settings do not say.
     pub fn address(&self, candidate: &Candidate) -> Option<Hash> {
         let is_of =

@@ -545,6 +545,10 @@ pub enum StateLine {
         /// Whether they are made once more instead.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         redo: bool,
+        /// Instead, what becomes of the copy in which it worked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<crate::show::names::CopyActName>"))]
+        copy: Option<engine::CopyAct>,
     },
     /// That is done.
     Undone {

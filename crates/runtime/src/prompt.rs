@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use engine::Settings;
+use engine::{Settings, WorkspaceCopy};
 use tools::{InstructionFile, Secrets};
 
 /// Before the files of instructions.
@@ -40,7 +40,7 @@ impl<'a> PromptPart<'a> {
 pub(crate) fn system(settings: &Settings, files: &[InstructionFile], secrets: &Secrets) -> String {
     let mut prompt = format!(
         "You are {agent}, an agent of Limulus, a durable agent runtime. You work for one user, in the folder \
-         {workspace}; relative paths are relative to it. Today is {date}.\n\n\
+         {workspace}; relative paths are relative to it. Today is {date}.{copy}\n\n\
          Do what the user asks with the tools below, in as few steps as the work needs, then answer briefly, with what \
          you found or did. Look before you change anything. A result that says \"interrupted\" means that the outcome \
          is unknown: find out before you repeat the call. Text marked [STEER] is a message of the user that came while \
@@ -48,6 +48,7 @@ pub(crate) fn system(settings: &Settings, files: &[InstructionFile], secrets: &S
         agent = settings.agent,
         workspace = settings.workspace,
         date = settings.date,
+        copy = settings.sandbox.copy.as_ref().map(in_copy).unwrap_or_default(),
     );
     // Writing to a String cannot fail.
     for tool in settings.tools.iter() {
@@ -71,6 +72,15 @@ pub(crate) fn system(settings: &Settings, files: &[InstructionFile], secrets: &S
         let _ = write!(prompt, "{BEGIN}{:?}>\n{text}\n{END}", path.display().to_string());
     }
     prompt
+}
+
+/// What the model is to know of the copy in which it works.
+fn in_copy(copy: &WorkspaceCopy) -> String {
+    format!(
+        " That folder is in a copy of {}: change files in the copy only, also where the user names the other. The user \
+         takes the changes over later.",
+        copy.of
+    )
 }
 
 /// The parts of a system prompt, in order. Together they are the prompt.

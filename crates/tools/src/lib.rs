@@ -83,8 +83,9 @@ pub use call::{
     CallRequest, Context, FoundCall, end, find, forget, freeze, limit_reached, list_ahead, list_known, run, thaw,
 };
 pub use changes::{
-    FileStore, FileVersion, NOT_KEPT, PlannedFile, StoreLimits, UndoPlan, UnifiedDiff, WorkspaceLimits, content_now,
-    is_look_due, is_text, shared_names, undo, versions,
+    CopyChange, FileStore, FileVersion, NOT_KEPT, PlannedCopy, PlannedFile, StoreLimits, UndoPlan, UnifiedDiff,
+    WorkspaceLimits, content_now, copy_changes, has_copy, is_look_due, is_text, make_copy, remove_copy, shared_names,
+    undo, versions,
 };
 pub use command_env::is_passed_to_commands;
 pub use confine::{LayerState, SandboxLayers, Tier, confine_main};

@@ -147,6 +147,9 @@ pub(crate) const IGNORE_RULES: usize = 4_096;
 /// comparison would take over a second.
 pub(crate) const LISTED_ENTRIES: usize = 200_000;
 
+/// Files and folders of a copy of a workspace, with those that git ignores.
+pub(crate) const COPIED_ENTRIES: usize = 1_000_000;
+
 /// Entries of a workspace that one thread lists: less than this takes no longer than to start another one is worth.
 pub(crate) const LISTED_BY_ONE: usize = 4_096;
 

@@ -220,7 +220,7 @@ fn by_path(settings: &Settings, act: &str, path: &ResolvedPath) -> Verdict {
 /// Judges several paths: by the rules that match, and all others like the first that is outside the workspace; the reason and the
 /// evidence name all paths outside.
 fn by_paths(settings: &Settings, (tool, act): (&str, &str), paths: &[ResolvedPath]) -> Verdict {
-    let globs = Globs::default();
+    let globs = Globs::of(settings);
     let decided = |path: &ResolvedPath| {
         let default = if path.inside { Policy::Allow } else { settings.outside };
         by_file((&settings.policy, &globs), tool, path, default)
@@ -384,7 +384,7 @@ fn by_command(settings: &Settings, program: &Path, tool: &str, asked: &Line<'_>)
 
 /// What a command reaches beyond its sandbox. Only what somebody is asked about is approved: the rules open the rest by themselves.
 fn by_exit(settings: &Settings, tool: &str, line: &str, (hosts, paths): (Vec<String>, Vec<ResolvedPath>)) -> Verdict {
-    let globs = Globs::default();
+    let globs = Globs::of(settings);
     let mut verdict = Verdict::allowed();
     let (mut asked_hosts, mut asked_paths, mut executed) = (vec![], vec![], false);
     for exit in exits(settings, (&hosts, &paths)) {

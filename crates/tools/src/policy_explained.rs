@@ -77,7 +77,7 @@ pub fn explain(settings: &Settings, tool: &str, arguments: &[u8]) -> Result<Vec<
                 }
             }
             Act::Exit { hosts, paths, .. } => {
-                let globs = Globs::default();
+                let globs = Globs::of(settings);
                 let on = |exit: Exit<'_>| of(exit.act(), exit.decision(settings, tool, &globs), SANDBOX);
                 explained.extend(exits(settings, (&hosts, &paths)).map(on));
             }
@@ -194,7 +194,7 @@ fn allows_commands(settings: &Settings, tool: &str, arguments: &[u8]) -> bool {
 /// The hosts and files beyond the sandbox that are asked about.
 fn asked_exits(settings: &Settings, tool: &str, (hosts, paths): (&[String], &[ResolvedPath])) -> Offered {
     let mut asked = Offered::default();
-    let globs = Globs::default();
+    let globs = Globs::of(settings);
     let is_asked = |exit: &Exit<'_>| exit.decision(settings, tool, &globs).decision == Policy::Ask;
     for exit in exits(settings, (hosts, paths)).filter(is_asked) {
         match exit {
@@ -317,7 +317,11 @@ fn of(act: String, RuleDecision { decision, rule }: RuleDecision<'_>, setting: &
 
 fn on_path(settings: &Settings, tool: &str, verb: &str, path: &ResolvedPath) -> ExplainedAct {
     let (default, setting) = if path.inside { (Policy::Allow, INSIDE) } else { (settings.outside, OUTSIDE) };
-    of(format!("{verb} {}", path.shown), by_file((&settings.policy, &Globs::default()), tool, path, default), setting)
+    of(
+        format!("{verb} {}", path.shown),
+        by_file((&settings.policy, &Globs::of(settings)), tool, path, default),
+        setting,
+    )
 }
 
 /// Enough to say what a call would do: nothing is run.

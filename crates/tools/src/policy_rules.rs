@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::policy::{Argv, PolicyRule, RuleDecision, RuleSubject, decide, decide_exit, reads_commands, strictness};
-use engine::{Policy, Settings};
+use engine::{Policy, Settings, WorkspaceCopy};
 use globset::{GlobBuilder, GlobMatcher};
 use reqwest::Url;
 
@@ -29,7 +30,7 @@ impl CallRules {
     pub fn of(settings: &Settings) -> Self {
         Self {
             rules: Arc::clone(&settings.policy),
-            globs: Arc::default(),
+            globs: Arc::new(Globs::of(settings)),
             outside: settings.outside,
             web_fetch: settings.web_fetch,
         }
@@ -84,9 +85,16 @@ pub fn is_glob(glob: &str) -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct Globs {
     compiled: Mutex<BTreeMap<String, Arc<[GlobMatcher]>>>,
+    /// The copy in which the run works: what is in it is also known by its path in the original.
+    copy: Option<WorkspaceCopy>,
 }
 
 impl Globs {
+    /// For the rules of a run.
+    pub(crate) fn of(settings: &Settings) -> Self {
+        Self { copy: settings.sandbox.copy.clone(), ..Self::default() }
+    }
+
     /// Of what a glob names, and of what is in it.
     fn matchers(&self, glob: &str) -> Arc<[GlobMatcher]> {
         let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
@@ -144,10 +152,14 @@ pub(crate) fn exit_to_file<'a>(
     decide_exit(rules, tool, RuleSubject::Path(&|glob| is_of(glob, path, globs)))
 }
 
-/// An absolute glob is one of absolute paths, any other of paths in the workspace. A glob of a folder is one of what is in it too.
+/// An absolute glob is one of absolute paths, in a copy also of those of its original, any other of paths in the workspace. A glob of a folder is one of what is in it too.
 fn is_of(glob: &str, path: &ResolvedPath, globs: &Globs) -> bool {
-    let matches = |path: &std::path::Path| globs.matchers(glob).iter().any(|matcher| matcher.is_match(path));
-    if glob.starts_with('/') { matches(&path.real) } else { path.inside && matches(&path.relative) }
+    let matches = |path: &Path| globs.matchers(glob).iter().any(|matcher| matcher.is_match(path));
+    if !glob.starts_with('/') {
+        return path.inside && matches(&path.relative);
+    }
+    let original = || globs.copy.as_ref()?.original(path.real.to_str()?);
+    matches(&path.real) || original().is_some_and(|original| matches(Path::new(&original)))
 }
 
 /// The decision on a command line, or on text for a running command, which is never read.

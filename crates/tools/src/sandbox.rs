@@ -216,11 +216,8 @@ fn of_settings(
     tier: Tier,
     report: PathBuf,
 ) -> Result<Profile, String> {
-    let account = account_home();
-    let home = home().or_else(|| account.clone()).ok_or("nobody knows where keys of the user are: set HOME")?;
-    let known = confine::default_hidden(&home, account.as_deref().unwrap_or(&home));
-    let written = |paths: &[String]| -> Vec<PathBuf> { paths.iter().map(|path| expanded(path, &home)).collect() };
-    let hidden = known.into_iter().chain(own).chain(written(&sandbox.hidden)).collect();
+    let home = user_home()?;
+    let hidden = hidden(sandbox)?.into_iter().chain(own).collect();
     Ok(Profile {
         workspace: root.to_owned(),
         folder: root.to_owned(),
@@ -230,7 +227,7 @@ fn of_settings(
             WorkspaceAccess::Workspace
         },
         temporary,
-        writable: written(&sandbox.writable),
+        writable: sandbox.writable.iter().map(|path| expanded(path, &home)).collect(),
         approved: vec![],
         caches: None,
         hidden,
@@ -240,6 +237,18 @@ fn of_settings(
         tier,
         report,
     })
+}
+
+/// What commands cannot read, besides what is Limulus' own.
+pub(crate) fn hidden(sandbox: &Sandbox) -> Result<Vec<PathBuf>, String> {
+    let home = user_home()?;
+    let known = confine::default_hidden(&home, account_home().as_deref().unwrap_or(&home));
+    Ok(known.into_iter().chain(sandbox.hidden.iter().map(|path| expanded(path, &home))).collect())
+}
+
+/// The folder in which the keys of the user are.
+fn user_home() -> Result<PathBuf, String> {
+    home().or_else(account_home).ok_or_else(|| "nobody knows where keys of the user are: set HOME".to_owned())
 }
 
 /// Removes what the sandbox of a command leaves in the workspace if it is killed. May block.

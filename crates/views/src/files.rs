@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use engine::{
-    Attribution, BranchId, CallId, EffectId, Event, FileContent, FilesChanged, Hash, NotKept, RunId, SealedCall,
-    Settings, Timestamp, UndoStarted,
+    Attribution, BranchId, CallId, CopyAct, EffectId, Event, FileContent, FilesChanged, Hash, NotKept, RunId,
+    SealedCall, Settings, Timestamp, UndoStarted, WorkspaceCopy,
 };
 use journal::Read;
 use tools::{FileVersion, PlannedFile, UndoPlan};
@@ -93,6 +93,8 @@ pub struct FileHistory {
 #[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct RunFiles {
     pub run: RunId,
+    /// How many runs had begun, with it.
+    number: usize,
     settings: Hash,
     pub changes: Vec<FilesChanged>,
     /// Why changes of commands are not recorded.
@@ -106,6 +108,33 @@ struct EndedUndo {
     started: UndoStarted,
     left: BTreeSet<String>,
     at: Timestamp,
+    /// How many runs had begun.
+    runs: usize,
+}
+
+/// The copy in which a run worked.
+#[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "the fields say it themselves")]
+pub struct RunCopy {
+    pub run: RunId,
+    pub copy: WorkspaceCopy,
+    pub state: CopyState,
+}
+
+/// What was taken over from a copy: into which folder, and per path what is there now and what was there before.
+type Applied = (String, BTreeMap<String, NetChange>);
+
+/// What became of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CopyState {
+    /// Nothing yet: it waits for a decision.
+    Open,
+    /// Its changes were taken over, then.
+    Applied(Timestamp),
+    /// It was discarded, then.
+    Discarded(Timestamp),
+    /// Somebody removed it otherwise.
+    Gone,
 }
 
 /// What was taken back of a run.
@@ -123,6 +152,8 @@ pub struct Undone {
 #[allow(missing_docs, reason = "the fields say it themselves")]
 pub struct Wanted {
     pub run: RunId,
+    /// The folder of the files; none = that in which the run worked.
+    pub workspace: Option<String>,
     /// Per path what the undo expects to find, and what is to be there.
     pub files: BTreeMap<String, NetChange>,
     /// The paths that are to be names of one file again.
@@ -178,7 +209,9 @@ impl FileHistory {
             match &entry.event {
                 Event::RunStarted(e) => {
                     let (changes, commands, unrecorded) = (vec![], vec![], BTreeSet::new());
-                    history.runs.push(RunFiles { run: e.run, settings: e.settings, changes, commands, unrecorded });
+                    let number = history.runs.len() + 1;
+                    let of_run = RunFiles { run: e.run, number, settings: e.settings, changes, commands, unrecorded };
+                    history.runs.push(of_run);
                 }
                 Event::MessageSealed(e) => calls.extend(e.calls.iter().map(|call| (call.id, call.clone()))),
                 Event::CallStarted(e) => {
@@ -198,7 +231,7 @@ impl FileHistory {
                 Event::UndoEnded(e) => {
                     if let Some(started) = open.remove(&e.undo) {
                         let left = e.left.iter().map(|left| left.path.clone()).collect();
-                        history.undos.push(EndedUndo { started, left, at: entry.at });
+                        history.undos.push(EndedUndo { started, left, at: entry.at, runs: history.runs.len() });
                     }
                 }
                 _ => {}
@@ -214,6 +247,45 @@ impl FileHistory {
     /// What this run changed, if it started.
     pub fn run(&self, run: RunId) -> Option<&RunFiles> {
         self.runs.iter().find(|known| known.run == run)
+    }
+
+    /// The run, or the last one if none is named, that worked in a copy: with it, and what became of it.
+    pub fn copy(&self, read: &dyn Read, run: Option<RunId>) -> Result<Option<RunCopy>, Error> {
+        for known in self.runs.iter().rev().filter(|known| run.is_none_or(|run| run == known.run)) {
+            if let Some(copy) = settings(read, known.settings)?.and_then(|settings| settings.sandbox.copy) {
+                return Ok(Some(RunCopy { run: known.run, state: self.copy_state(read, known, &copy)?, copy }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What became of the copy of a run. What was decided before the run began was about another one.
+    fn copy_state(&self, read: &dyn Read, run: &RunFiles, copy: &WorkspaceCopy) -> Result<CopyState, Error> {
+        for undo in self.undos.iter().filter(|undo| undo.runs >= run.number && undo.left.is_empty()) {
+            let Some(act) = undo.started.copy else { continue };
+            let planned = plan(read, &undo.started.plan.hash)?.and_then(|plan| plan.copy);
+            if planned.is_none_or(|planned| planned.removes) {
+                return Ok(match act {
+                    CopyAct::Apply => CopyState::Applied(undo.at),
+                    CopyAct::Discard => CopyState::Discarded(undo.at),
+                });
+            }
+        }
+        Ok(if tools::has_copy(copy) { CopyState::Open } else { CopyState::Gone })
+    }
+
+    /// What was taken over from the copy of a run: the folder, and per path what is there now and what was there before.
+    fn applied(&self, read: &dyn Read, run: RunId) -> Result<Option<Applied>, Error> {
+        let mut applied = None;
+        let acts = self.undos.iter().filter(|undo| undo.started.run == run);
+        for undo in acts.filter(|undo| undo.started.copy == Some(CopyAct::Apply)) {
+            let Some(plan) = plan(read, &undo.started.plan.hash)? else { continue };
+            let (_, files) = applied.get_or_insert_with(|| (plan.workspace, BTreeMap::new()));
+            for file in plan.files.into_iter().filter(|file| !undo.left.contains(&file.path)) {
+                files.insert(file.path, NetChange { before: file.to, after: file.now, not_kept: None, doubt: None });
+            }
+        }
+        Ok(applied.filter(|(_, files)| !files.is_empty()))
     }
 
     /// The last runs that changed files, oldest first.
@@ -236,11 +308,15 @@ impl FileHistory {
         for known in self.runs.iter().rev().filter(is_wanted) {
             let undone = self.undone(read, known.run)?;
             let passed = if run.is_none() { self.passed(read, known.run)? } else { BTreeSet::new() };
-            let mut files = known.net();
+            let (workspace, mut files) = match self.applied(read, known.run)? {
+                Some((workspace, files)) => (Some(workspace), files),
+                // What was never in the workspace cannot be taken back there.
+                None if self.copy(read, Some(known.run))?.is_some_and(|copy| copy.state != CopyState::Open) => continue,
+                None => (None, known.net().into_iter().map(|(path, net)| (path, net.back())).collect()),
+            };
             files.retain(|path, _| !undone.contains_key(path) && !passed.contains(path));
-            let files: BTreeMap<_, _> = files.into_iter().map(|(path, net)| (path, net.back())).collect();
             if !files.is_empty() {
-                return Ok(Some(Wanted { run: known.run, files, links: known.links() }));
+                return Ok(Some(Wanted { run: known.run, workspace, files, links: known.links() }));
             }
         }
         Ok(None)
@@ -248,21 +324,30 @@ impl FileHistory {
 
     /// What a redo of this run would make once more; of the run that was undone last, if none is named.
     pub fn to_redo(&self, read: &dyn Read, run: Option<RunId>) -> Result<Option<Wanted>, Error> {
-        let undone = self.undos.iter().rev().map(|undo| undo.started.run);
+        let undone = self.undos.iter().rev().filter(|undo| undo.started.copy.is_none()).map(|undo| undo.started.run);
         for undone in undone.filter(|undone| run.is_none_or(|run| run == *undone)) {
             let files = self.undone(read, undone)?;
             if !files.is_empty() {
                 let links = self.links_before_undo(read, undone)?;
-                return Ok(Some(Wanted { run: undone, files, links }));
+                let last =
+                    self.undos.iter().rev().find(|undo| undo.started.run == undone && undo.started.copy.is_none());
+                let plan = last.map(|last| plan(read, &last.started.plan.hash)).transpose()?.flatten();
+                let workspace = plan.map(|plan| plan.workspace);
+                return Ok(Some(Wanted { run: undone, workspace, files, links }));
             }
         }
         Ok(None)
     }
 
+    /// The undos and redos of a run, oldest first.
+    fn undos_of(&self, run: RunId) -> impl Iterator<Item = &EndedUndo> {
+        self.undos.iter().filter(move |undo| undo.started.run == run && undo.started.copy.is_none())
+    }
+
     /// The names of one file that the undos of a run found.
     fn links_before_undo(&self, read: &dyn Read, run: RunId) -> Result<Links, Error> {
         let mut links = Links::default();
-        for undo in self.undos.iter().filter(|undo| undo.started.run == run && !undo.started.redo) {
+        for undo in self.undos_of(run).filter(|undo| !undo.started.redo) {
             let files = plan(read, &undo.started.plan.hash)?.into_iter().flat_map(|plan| plan.files);
             files.for_each(|file| file.linked_now.iter().for_each(|other| links.join(&file.path, other)));
         }
@@ -272,7 +357,7 @@ impl FileHistory {
     /// The paths of a run that its undos had to leave as they were, and that were not reported to be restored since.
     fn passed(&self, read: &dyn Read, run: RunId) -> Result<BTreeSet<String>, Error> {
         let mut passed = BTreeSet::new();
-        for undo in self.undos.iter().filter(|undo| undo.started.run == run) {
+        for undo in self.undos_of(run) {
             if undo.started.redo {
                 passed.clear();
                 continue;
@@ -287,14 +372,14 @@ impl FileHistory {
     pub fn undone_of(&self, read: &dyn Read, run: &RunFiles) -> Result<Option<Undone>, Error> {
         let (undone, net) = (self.undone(read, run.run)?, run.net());
         let files = net.keys().filter(|path| undone.contains_key(*path)).count();
-        let last = self.undos.iter().rev().find(|undo| undo.started.run == run.run && !undo.started.redo);
+        let last = self.undos_of(run.run).filter(|undo| !undo.started.redo).last();
         Ok(last.filter(|_| files > 0).map(|undo| Undone { at: undo.at, files, of: net.len() }))
     }
 
     /// The paths of a run that were undone and not made once more: what an undo left there, and what was there before it.
     fn undone(&self, read: &dyn Read, run: RunId) -> Result<BTreeMap<String, NetChange>, Error> {
         let mut undone = BTreeMap::new();
-        for undo in self.undos.iter().filter(|undo| undo.started.run == run) {
+        for undo in self.undos_of(run) {
             let Some(plan) = plan(read, &undo.started.plan.hash)? else { continue };
             for PlannedFile { path, now, to, .. } in plan.files {
                 if undo.left.contains(&path) {
@@ -364,9 +449,12 @@ impl RunFiles {
 }
 
 /// The workspace of the run with these settings.
-pub fn workspace(read: &dyn Read, settings: Hash) -> Result<Option<String>, Error> {
-    let settings = read.body(&settings)?.and_then(|bytes| Settings::from_bytes(&bytes).ok());
-    Ok(settings.map(|settings| settings.workspace.clone()))
+pub fn workspace(read: &dyn Read, of: Hash) -> Result<Option<String>, Error> {
+    Ok(settings(read, of)?.map(|settings| settings.workspace))
+}
+
+fn settings(read: &dyn Read, settings: Hash) -> Result<Option<Settings>, Error> {
+    Ok(read.body(&settings)?.and_then(|bytes| Settings::from_bytes(&bytes).ok()))
 }
 
 /// What several runs changed together, in order.

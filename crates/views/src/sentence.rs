@@ -255,9 +255,11 @@ fn of_run(event: &Event) -> Result<Option<String>, Error> {
         Event::ProcessEnded(e) => format!("{} {}: {}", e.process.process_name(), name(&e.outcome), e.how),
         Event::ProcessForgotten(e) => format!("{} is no longer listed", e.process.process_name()),
         Event::FilesChanged(e) => changed(e),
-        Event::UndoStarted(e) => {
-            format!("the files of run {} are {}", e.run, if e.redo { "changed once more" } else { "restored" })
-        }
+        Event::UndoStarted(e) => match e.copy {
+            Some(engine::CopyAct::Apply) => format!("the changes of run {} are taken over from its copy", e.run),
+            Some(engine::CopyAct::Discard) => format!("the copy in which run {} worked is discarded", e.run),
+            None => format!("the files of run {} are {}", e.run, if e.redo { "changed once more" } else { "restored" }),
+        },
         Event::UndoEnded(e) => match e.left.as_slice() {
             [] => "done".to_owned(),
             left => format!("done, but {} stayed as they were", count(left.len(), "file")),

@@ -10,7 +10,8 @@ use config::{Globals, Resolved, Subject, today};
 use engine::tables::limits::MESSAGE_BYTES;
 use engine::tables::routing::OnlyIf;
 use engine::{
-    Candidate, Outcome, Overrides, QueueMode, ReceiptState, RunId, SandboxMode, StopReason, Unattended, Usage,
+    Candidate, Outcome, Overrides, QueueMode, ReceiptState, RunId, SandboxMode, SandboxRoot, StopReason, Unattended,
+    Usage,
 };
 use gateway::methods::chat_command;
 use journal::{Read as _, Reader};
@@ -69,6 +70,9 @@ pub(crate) struct AgentArgs {
     /// Run the commands of this run without their sandbox
     #[arg(long)]
     no_sandbox: bool,
+    /// Let it work in a copy or a git worktree of the workspace, or in the workspace [default: sandbox.root]
+    #[arg(long, value_name = "ROOT", value_parser = super::sandbox::root)]
+    root: Option<SandboxRoot>,
     /// Show the output of every call, as display.verbose does
     #[arg(short, long)]
     verbose: bool,
@@ -185,6 +189,7 @@ fn overrides(args: &AgentArgs, schema: Option<Value>) -> Overrides {
         deadline_ms: args.timeout.map(|s| s * 1000),
         allow: args.yes,
         sandbox: args.no_sandbox.then_some(SandboxMode::Off),
+        root: args.root,
         // Whoever sits there is asked.
         unattended: can_approve().then_some(Unattended::Wait),
         compact: false,
@@ -201,6 +206,7 @@ fn asked_of_run(overrides: Overrides) -> AgentParams {
         deadline_ms,
         allow,
         sandbox,
+        root,
         unattended,
         compact: _,
         stop_before,
@@ -212,6 +218,7 @@ fn asked_of_run(overrides: Overrides) -> AgentParams {
         timeout_ms: deadline_ms,
         allow,
         no_sandbox: sandbox == Some(SandboxMode::Off),
+        root,
         unattended,
         workspace,
         stop_before,
@@ -238,6 +245,7 @@ pub(super) async fn say_to(
         timeout: None,
         yes: false,
         no_sandbox: false,
+        root: None,
         verbose: false,
         key: None,
         output_last: None,

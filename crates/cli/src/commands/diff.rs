@@ -1,12 +1,18 @@
 //! `limulus diff`: what runs changed in files.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use config::Globals;
+use engine::CopyAct;
 use protocol::Client;
-use protocol::method::{DiffParams, FileAct, FileDiff, NoParams, RunDiff, RunsDiff, RunsRecord, UndoneRun};
+use protocol::method::{
+    CopyOfRun, CopyOutcome, DiffParams, FileAct, FileDiff, NoParams, RunDiff, RunsDiff, RunsRecord, UndoneRun,
+};
 
 use super::background;
 use super::change::change;
+use super::undo::{self, UndoArgs, Way};
 use crate::args::WriterArgs;
 use crate::error::{CliError, Exit};
 use crate::language::word;
@@ -28,9 +34,54 @@ pub(crate) struct DiffArgs {
     /// Show what the last N runs that changed files did together
     #[arg(long, value_name = "N", conflicts_with = "run", value_parser = crate::args::whole_from::<1>)]
     last: Option<u64>,
-    /// Print a JSON object
+    /// Take over into the workspace what changed in the copy in which the run worked, and remove the copy; shows it, and asks first on a
+    /// terminal
+    #[arg(long, conflicts_with = "last")]
+    apply: bool,
+    /// Remove the copy in which the run worked, with all that changed in it; shows it, and asks first on a terminal
+    #[arg(long, conflicts_with_all = ["apply", "last"])]
+    discard: bool,
+    #[command(flatten)]
+    copy: CopyArgs,
+    #[command(flatten)]
+    pub(crate) writer: WriterArgs,
+}
+
+/// How a copy is taken over, or discarded.
+#[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+struct CopyArgs {
+    /// With --apply: only these files, and what is in these folders; the copy stays
+    #[arg(long, value_name = "PATH", num_args = 1.., requires = "apply")]
+    files: Vec<PathBuf>,
+    /// With --apply: also overwrite files that were changed in the workspace since
+    #[arg(long, requires = "apply")]
+    force: bool,
+    /// With --apply: leave files that were changed in the workspace since, and take over the others; the copy stays
+    #[arg(long, requires = "apply", conflicts_with = "force")]
+    skip: bool,
+    /// With --apply or --discard: do not ask
     #[arg(long)]
-    json: bool,
+    yes: bool,
+    /// With --apply or --discard: only show what would be done
+    #[arg(long, conflicts_with = "yes")]
+    dry_run: bool,
+}
+
+impl DiffArgs {
+    /// What is to become of a copy; none if a diff is to be shown.
+    pub(crate) fn copy_act(&self) -> Option<CopyAct> {
+        match (self.apply, self.discard) {
+            (true, _) => Some(CopyAct::Apply),
+            (_, true) => Some(CopyAct::Discard),
+            _ => None,
+        }
+    }
+
+    fn for_copy(self) -> UndoArgs {
+        let CopyArgs { files, force, skip, yes, dry_run } = self.copy;
+        UndoArgs { run: self.run, session: self.session, files, force, skip, yes, dry_run, writer: self.writer }
+    }
 }
 
 /// Records what background commands changed that ended while nobody owned the home: else the diff would lack it.
@@ -39,10 +90,22 @@ pub(crate) async fn record(globals: &Globals) -> Result<(), CliError> {
     change(globals, &WriterArgs::default(), record).await.map(|_| ())
 }
 
+/// Takes over what changed in a copy, or discards it.
+pub(crate) async fn decide(args: DiffArgs, act: CopyAct, globals: &Globals) -> Result<(), CliError> {
+    let way = if act == CopyAct::Apply { Way::Apply } else { Way::Discard };
+    undo::run(args.for_copy(), way, globals).await
+}
+
 pub(crate) fn run(args: DiffArgs, globals: &Globals) -> Result<(), CliError> {
+    if args.copy.yes || args.copy.dry_run {
+        return Err(CliError::Usage {
+            what: "--yes and --dry-run are for --apply and --discard".to_owned(),
+            hint: "`limulus diff` alone only shows what changed".to_owned(),
+        });
+    }
     let last = args.last.map(|last| usize::try_from(last).unwrap_or(usize::MAX));
     let diff = ask::<RunsDiff>(globals, DiffParams { session_key: args.session, run_id: args.run, last })?;
-    if args.json {
+    if args.writer.json {
         return print(&json(&diff));
     }
     let text = lay_out(&diff);
@@ -80,8 +143,24 @@ fn lay_out(diff: &RunDiff) -> String {
     let background = diff.background.iter().map(|command| worded(background::in_folder(command, now)) + "\n");
     let undone =
         diff.undone.iter().map(|undone| worded(taken_back(undone, &Zone::local().time(undone.undone_at)) + "\n"));
-    let shown = diff.files.iter().map(of_file).chain([sum]).chain(undone).chain(unrecorded);
+    let copy = diff.copy.as_ref().map(|copy| worded(of_copy(copy, diff)) + "\n");
+    let shown = diff.files.iter().map(of_file).chain([sum]).chain(copy).chain(undone).chain(unrecorded);
     shown.chain(commands).chain(background).collect()
+}
+
+/// Where the changes are, if the run worked in a copy.
+fn of_copy(copy: &CopyOfRun, diff: &RunDiff) -> String {
+    let run = diff.run_ids.last().map(ToString::to_string).unwrap_or_default();
+    let at = copy.at.map(|at| Zone::local().time(at)).unwrap_or_default();
+    match copy.state {
+        CopyOutcome::Open => format!(
+            "in a copy of {}: `limulus diff {run} --apply` takes the changes over, `--discard` removes the copy",
+            copy.of
+        ),
+        CopyOutcome::Applied => format!("taken over into {} at {at}", copy.of),
+        CopyOutcome::Discarded => format!("discarded with its copy of {} at {at}", copy.of),
+        CopyOutcome::Gone => format!("the copy of {} in which it worked is gone", copy.of),
+    }
 }
 
 /// That a run was undone since, and when.

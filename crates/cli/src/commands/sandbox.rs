@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt as _;
 
 use clap::{Args, Subcommand};
 use config::{FlagValues, Globals, Subject, today};
-use engine::{Overrides, Sandbox, SandboxMode, Settings};
+use engine::{Overrides, Sandbox, SandboxMode, SandboxRoot, Settings};
 use serde::Serialize;
 use tools::{LayerState, SandboxLayers, Tier};
 
@@ -15,6 +15,12 @@ use crate::language::word;
 use crate::output::say_lines;
 use crate::show::human::{Page, columns, printable_line};
 use crate::show::{json, print};
+
+/// Parses where a run is to work.
+pub(super) fn root(text: &str) -> Result<SandboxRoot, String> {
+    let all = [SandboxRoot::Workspace, SandboxRoot::Copy, SandboxRoot::Worktree];
+    all.into_iter().find(|root| root.name() == text).ok_or_else(|| "there are: workspace, copy, worktree".to_owned())
+}
 
 /// Show what of the sandbox for commands holds here, and try it.
 #[derive(Debug, Args)]

@@ -79,7 +79,13 @@ fn line(figures: &Figures, diff: Option<&RunDiff>, option: &str) -> String {
         let more = diff.files.len() - names.len();
         let more = if more > 0 { format!(" and {}", count(more, "more file")) } else { String::new() };
         parts.push(format!("changed {}{more}", names.join(", ")));
-        parts.push(format!("undo: limulus undo{option}"));
+        if diff.copy.is_some() {
+            parts.push("in a copy".to_owned());
+            parts.push(format!("take over: limulus diff{option} --apply"));
+            parts.push(format!("discard: limulus diff{option} --discard"));
+        } else {
+            parts.push(format!("undo: limulus undo{option}"));
+        }
     }
     // Each part is a text of its own: what a run took has no words that are the same each time.
     parts.iter().map(word).collect::<Vec<_>>().join(" · ")
@@ -117,6 +123,7 @@ mod tests {
             unrecorded: vec![],
             background: vec![],
             undone: vec![],
+            copy: None,
         }
     }
 

@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
 use config::Globals;
-use engine::FileKind;
+use engine::{CopyAct, FileKind};
 use journal::Reader;
 use protocol::method::{FileAct, FilesUndone, RunsUndo, UndoParams, UndoneFile};
 use protocol::{Client, ClientError};
@@ -32,20 +32,20 @@ pub(crate) struct UndoArgs {
     pub(crate) session: Option<String>,
     /// Only these files, and what is in these folders
     #[arg(long, value_name = "PATH", num_args = 1..)]
-    files: Vec<PathBuf>,
+    pub(super) files: Vec<PathBuf>,
     /// Also overwrite files that were changed since
     #[arg(long)]
-    force: bool,
+    pub(super) force: bool,
     /// Leave files that were changed since or cannot be restored, and restore the others; if there are none, go one run
     /// further back
     #[arg(long, conflicts_with = "force")]
-    skip: bool,
+    pub(super) skip: bool,
     /// Do not ask
     #[arg(long)]
-    yes: bool,
+    pub(super) yes: bool,
     /// Only show what would be done
     #[arg(long, conflicts_with = "yes")]
-    dry_run: bool,
+    pub(super) dry_run: bool,
     #[command(flatten)]
     pub(crate) writer: WriterArgs,
 }
@@ -55,6 +55,20 @@ pub(crate) struct UndoArgs {
 pub(crate) enum Way {
     Undo,
     Redo,
+    /// What changed in a copy is taken over.
+    Apply,
+    /// A copy is removed.
+    Discard,
+}
+
+impl Way {
+    fn copy_act(self) -> Option<CopyAct> {
+        match self {
+            Self::Undo | Self::Redo => None,
+            Self::Apply => Some(CopyAct::Apply),
+            Self::Discard => Some(CopyAct::Discard),
+        }
+    }
 }
 
 pub(crate) async fn run(args: UndoArgs, way: Way, globals: &Globals) -> Result<(), CliError> {
@@ -67,6 +81,7 @@ pub(crate) async fn run(args: UndoArgs, way: Way, globals: &Globals) -> Result<(
         run_id: args.run,
         paths: args.files.iter().map(|path| plain(&here.join(path)).display().to_string()).collect(),
         redo: way == Way::Redo,
+        copy: way.copy_act(),
         force: args.force,
         skip: args.skip,
         dry_run: true,
@@ -80,7 +95,7 @@ pub(crate) async fn run(args: UndoArgs, way: Way, globals: &Globals) -> Result<(
         if asks {
             planned = decided(client, planned, &mut params).await?;
         }
-        let is_possible = planned.files.iter().any(|file| file.left.is_none());
+        let is_possible = way == Way::Discard || planned.files.iter().any(|file| file.left.is_none());
         if is_dry || asks && is_possible && !confirmed(&planned) {
             return Ok(planned);
         }
@@ -136,7 +151,7 @@ fn decide(planned: &FilesUndone, params: &mut UndoParams) -> bool {
 /// Asks whether to go one run further back, if nothing of the last one can be restored.
 fn goes_further(planned: &FilesUndone, params: &UndoParams) -> bool {
     let is_stuck = !planned.files.is_empty() && planned.files.iter().all(|file| file.left.is_some());
-    if !is_stuck || params.redo || params.run_id.is_some() || !params.paths.is_empty() {
+    if !is_stuck || params.redo || params.copy.is_some() || params.run_id.is_some() || !params.paths.is_empty() {
         return false;
     }
     // With a closed stderr there is no answer either.
@@ -178,7 +193,12 @@ fn choice(file: &UndoneFile, left: usize) -> Choice {
 fn confirmed(planned: &FilesUndone) -> bool {
     // With a closed stderr there is no answer either.
     let _ = Output::Stderr.write(&lay_out(planned));
-    let question = if planned.redo { "? make these changes once more" } else { "? take these changes back" };
+    let question = match planned.copy {
+        Some(CopyAct::Apply) => "? take these changes over",
+        Some(CopyAct::Discard) => "? remove the copy and these changes",
+        None if planned.redo => "? make these changes once more",
+        None => "? take these changes back",
+    };
     prompt::ask(question, " [y/N] ").is_some_and(|line| prompt::is_yes(&line))
 }
 
@@ -198,16 +218,10 @@ fn plain(path: &Path) -> PathBuf {
 fn lay_out(undone: &FilesUndone) -> String {
     let mut page = Page::default();
     let moved: Vec<&UndoneFile> = undone.files.iter().filter(|file| file.left.is_none()).collect();
-    let what = if undone.redo { "redo" } else { "undo" };
-    let files = count(moved.len(), "file");
-    page.line(format!(
-        "{what} of run {} in {}: {files}{}",
-        undone.run_id,
-        undone.workspace,
-        if undone.done { ", done" } else { "" }
-    ));
-    for file in moved {
-        page.line(format!("  {} {}", act(file, undone.redo), file.path));
+    page.line(first_line(undone, moved.len()));
+    let forward = undone.redo || undone.copy.is_some();
+    for file in &moved {
+        page.line(format!("  {} {}", act(file, forward), file.path));
     }
     let left: Vec<&UndoneFile> = undone.files.iter().filter(|file| file.left.is_some()).collect();
     if !left.is_empty() {
@@ -215,6 +229,10 @@ fn lay_out(undone: &FilesUndone) -> String {
     }
     for file in &left {
         page.line_as_it_is(format!("  {}: {}", file.path, word(file.left.as_deref().unwrap_or_default())));
+    }
+    if undone.copy.is_some() {
+        after_copy(&mut page, undone, left.is_empty());
+        return page.text();
     }
     if undone.done && !undone.redo && !left.is_empty() {
         page.line(format!("the next undo goes further back; `limulus undo {}` tries this run again", undone.run_id));
@@ -232,6 +250,35 @@ fn lay_out(undone: &FilesUndone) -> String {
         page.line(format!("`limulus redo {}` makes the changes once more", undone.run_id));
     }
     page.text()
+}
+
+fn first_line(undone: &FilesUndone, moved: usize) -> String {
+    let (run, workspace, files) = (undone.run_id, &undone.workspace, count(moved, "file"));
+    let done = if undone.done { ", done" } else { "" };
+    match undone.copy {
+        Some(CopyAct::Apply) => format!("changes of run {run} into {workspace}: {files}{done}"),
+        Some(CopyAct::Discard) => format!("copy of {workspace} of run {run}: {files} changed{}", removed(undone.done)),
+        None => {
+            let what = if undone.redo { "redo" } else { "undo" };
+            format!("{what} of run {run} in {workspace}: {files}{done}")
+        }
+    }
+}
+
+fn removed(done: bool) -> &'static str {
+    if done { ", removed" } else { "" }
+}
+
+/// What follows on taking over a copy, or discarding it.
+fn after_copy(page: &mut Page, undone: &FilesUndone, is_whole: bool) {
+    if !undone.done || undone.copy == Some(CopyAct::Discard) {
+        return;
+    }
+    let run = undone.run_id;
+    if !is_whole {
+        page.line(format!("the copy stays: `limulus diff {run} --apply` tries the others again"));
+    }
+    page.line(format!("what git ignores is not taken over; `limulus undo {run}` takes the changes back"));
 }
 
 fn act(file: &UndoneFile, redo: bool) -> &'static str {

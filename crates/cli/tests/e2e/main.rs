@@ -19,6 +19,7 @@ mod clients;
 mod compaction;
 mod config;
 mod config_set;
+mod copies;
 mod cut_answers;
 mod damage;
 mod delete;

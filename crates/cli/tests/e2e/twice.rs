@@ -221,6 +221,14 @@ beside_an_owner! {
         r61_an_answer_that_does_not_fit_is_asked_for_once_more,
         r61_the_same_key_gives_the_same_exit_code,
     }
+    copies {
+        r41_what_a_run_changes_in_a_copy_is_taken_over,
+        r41_a_conflict_with_the_workspace_is_named_and_nothing_is_lost,
+        r41_a_copy_is_discarded,
+        r41_a_rule_on_a_path_holds_in_a_copy,
+        r41_a_plan_has_no_copy_and_a_project_may_want_one,
+        r41_a_run_works_in_a_worktree,
+    }
     plans {
         r13_r43_a_plan_is_shown_each_time_that_it_changes,
         r13_a_terminal_shows_the_plan_below_its_call,
@@ -428,6 +436,7 @@ const ONCE: &[(&str, &str, &str)] = &[
     ),
     ("asking", "r60_a_terminal_is_not_asked_for_another_session", "starts the owner itself"),
     ("asking", "r60_a_terminal_of_another_session_is_no_approver", "starts the owner itself"),
+    ("copies", "r13_r41_taking_over_is_completed_after_a_kill", "kills its owners"),
     ("plans", "r11_r13_a_plan_outlives_kill_9", "starts its owners itself"),
     ("web_search", "r50_r60_an_approved_search_goes_where_it_was_to_go", "starts its owner itself"),
     ("questions", "*", "starts its owners itself"),

@@ -359,6 +359,7 @@ fn value(key: &[&str], rule: Rule, by: u8) -> &'static str {
         Rule::Lower => of(&["1", "2", "3", "50", "3000", "\"off\""]),
         Rule::Policy { unset: None } if key == EXEC => of(&["\"allow\"", "\"sandbox\"", "\"ask\"", "\"deny\""]),
         Rule::Policy { .. } => of(&["\"allow\"", "\"ask\"", "\"deny\""]),
+        Rule::Earlier(words) if words.contains(&"copy") => of(&["\"copy\"", "\"worktree\"", "\"workspace\""]),
         Rule::Earlier(words) if words.contains(&"workspace") => of(&["\"read_only\"", "\"workspace\"", "\"off\""]),
         Rule::Earlier(words) if words.contains(&"off") => of(&["\"off\"", "\"on\""]),
         Rule::Earlier(_) => of(&["\"ask\"", "\"auto\""]),

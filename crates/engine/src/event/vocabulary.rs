@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::approval::Unattended;
 use crate::body::Body;
 use crate::ids::{CallId, Hash};
-use crate::sandbox::SandboxMode;
+use crate::sandbox::{SandboxMode, SandboxRoot};
 use crate::settings::ToolClass;
 use crate::tables::transitions::RunState;
 
@@ -148,6 +148,9 @@ pub struct Overrides {
     /// The sandbox of its commands; none = as configured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<SandboxMode>,
+    /// Where its run works; none = as configured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root: Option<SandboxRoot>,
     /// What happens to its calls that need approval; none = as configured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unattended: Option<Unattended>,

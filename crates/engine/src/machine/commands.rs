@@ -45,7 +45,7 @@ impl Machine {
             Command::Budget { scope, change } => self.set_budget(scope, change, moment),
             Command::Compact { message, focus, queue } => self.compact(message, focus, queue, moment),
             Command::Uncompact { compaction, restored } => self.uncompact(compaction, restored, moment),
-            Command::Undo { run, redo, plan } => self.undo(run, redo, plan, moment),
+            Command::Undo { run, redo, copy, plan } => self.undo(run, (redo, copy), plan, moment),
             Command::Label { title, archived } => self.label(title, archived, moment),
             Command::Delete => self.delete(moment),
             Command::Rewind => Err(Refusal::Unsupported { what: "rewind" }),

@@ -7,14 +7,15 @@ use crate::body::Content;
 use crate::event::{LeftFile, UndoEnded, UndoStarted};
 use crate::ids::{EffectId, EffectKind, Moment, RunId};
 use crate::input::{Acknowledgement, Refusal};
+use crate::sandbox::CopyAct;
 use crate::state::Lifecycle;
 
 impl Machine {
-    /// Begins to take back what a run changed, or to make it once more.
+    /// Begins to take back what a run changed, to make it once more, or to take it over from a copy.
     pub(super) fn undo(
         &mut self,
         run: RunId,
-        redo: bool,
+        (redo, copy): (bool, Option<CopyAct>),
         plan: Content,
         moment: Moment,
     ) -> Result<Acknowledgement, Refusal> {
@@ -33,7 +34,7 @@ impl Machine {
         }
         let undo = EffectId { run, kind: EffectKind::Undo, ordinal: session.account.undos + 1, try_no: 1 };
         let plan = self.keep(plan);
-        self.emit(UndoStarted { undo, run, redo, plan }, moment.now);
+        self.emit(UndoStarted { undo, run, redo, copy, plan }, moment.now);
         Ok(Acknowledgement::Done)
     }
 

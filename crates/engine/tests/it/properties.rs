@@ -577,7 +577,7 @@ fn offer_control(world: &mut World, control: Control) {
         }
         Control::UndoFiles(redo) => {
             let (run, plan) = (RunId(Uuid::from_u128(1)), text(BodyKind::Arguments, "{}"));
-            world.offer(Command::Undo { run, redo, plan });
+            world.offer(Command::Undo { run, redo, copy: None, plan });
         }
         Control::Freeze => world.offer(Command::Pause { run: None, freeze: true }),
         Control::Break(at) => {

@@ -104,7 +104,9 @@ pub(crate) fn every_other_kind() -> (Vec<Event>, Vec<Content>) {
     events.extend(of_histories(body));
     events.extend(of_waits(body));
     events.extend(of_lifecycle());
-    events.push(UndoStarted { undo: effect(EffectKind::Undo, 1), run: run(), redo: false, plan: body }.into());
+    events.push(
+        UndoStarted { undo: effect(EffectKind::Undo, 1), run: run(), redo: false, copy: None, plan: body }.into(),
+    );
     let call = CallId { run: run(), step: 1, index: 0 };
     events.push(PlanSet { call, items: body, steps: 2, done: 1, reminder: None }.into());
     events.extend(of_streams());

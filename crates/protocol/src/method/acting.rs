@@ -206,6 +206,10 @@ pub struct AgentParams {
     /// Whether the commands of the run have no sandbox.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_sandbox: bool,
+    /// Where the run works: in the workspace, in a copy of it, or in a git worktree of it; without it as `sandbox.root` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::SandboxRootName>"))]
+    pub root: Option<engine::SandboxRoot>,
     /// What happens to its calls that need approval: wait or deny; without it as `approvals.unattended` says, else they wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::UnattendedName>"))]

@@ -1,6 +1,6 @@
 //! Parameters and results of the methods on what runs changed in files: `runs.diff` and `runs.undo`. Names are camelCase.
 
-use engine::{FileKind, RunId, Timestamp};
+use engine::{CopyAct, FileKind, RunId, Timestamp};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -49,6 +49,41 @@ pub struct RunDiff {
     /// Which of the runs were undone since, and not made once more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undone: Vec<UndoneRun>,
+    /// The copy in which the last of them worked; none if it worked in the workspace itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy: Option<CopyOfRun>,
+}
+
+/// The copy in which a run worked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct CopyOfRun {
+    /// What it is a copy of.
+    pub of: String,
+    /// Where it is, or was.
+    pub folder: String,
+    /// What became of it: open, applied, discarded or gone.
+    pub state: CopyOutcome,
+    /// When its changes were taken over, or when it was discarded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<i64>"))]
+    pub at: Option<Timestamp>,
+}
+
+/// What became of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum CopyOutcome {
+    /// It waits for a decision.
+    Open,
+    /// Its changes are in the workspace.
+    Applied,
+    /// It was removed, with its changes.
+    Discarded,
+    /// Somebody removed it otherwise.
+    Gone,
 }
 
 /// A run whose changes were taken back.
@@ -135,6 +170,10 @@ pub struct UndoParams {
     /// Make changes once more that were undone.
     #[serde(default)]
     pub redo: bool,
+    /// Instead of that: take over what changed in the copy in which the run worked, or discard that copy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::show::names::CopyActName>"))]
+    pub copy: Option<CopyAct>,
     /// Also overwrite files that were changed since, or that somebody else may have changed.
     #[serde(default)]
     pub force: bool,
@@ -171,6 +210,10 @@ pub struct FilesUndone {
     pub run_id: RunId,
     /// Whether changes are made once more.
     pub redo: bool,
+    /// What becomes of the copy in which it worked, if it is about that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::show::names::CopyActName>"))]
+    pub copy: Option<CopyAct>,
     /// Whether it was done; false for a dry run.
     pub done: bool,
     /// The folder in which the run worked.

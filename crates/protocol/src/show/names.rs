@@ -137,6 +137,21 @@ pub(crate) enum UnattendedName {
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "engine::SandboxRoot", rename_all = "snake_case")]
+pub(crate) enum SandboxRootName {
+    Workspace,
+    Copy,
+    Worktree,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "engine::CopyAct", rename_all = "snake_case")]
+pub(crate) enum CopyActName {
+    Apply,
+    Discard,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Leg", rename_all = "snake_case")]
 pub(crate) enum LegName {
     Steer,

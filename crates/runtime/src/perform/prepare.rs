@@ -12,13 +12,22 @@ use crate::runtime::{Redaction, Shared};
 
 pub(super) async fn perform(shared: Arc<Shared>, settings: Arc<Settings>, reporter: Reporter) {
     let effect = reporter.effect();
-    let report = if Path::new(&settings.workspace).is_dir() {
+    let report = if let Err(why) = copied(&shared, &settings).await {
+        Report::RequestFailed { effect, failure: Failure::new(FailureClass::Refused, why) }
+    } else if Path::new(&settings.workspace).is_dir() {
         let prompt = Content::text(BodyKind::Prompt, &system(shared, settings).await);
         Report::Prepared { effect, prompt }
     } else {
         Report::RequestFailed { effect, failure: no_workspace(&settings.workspace) }
     };
     reporter.report(report).await;
+}
+
+/// Makes sure that the copy is there in which the run works. Dropping the future ends the copying.
+async fn copied(shared: &Arc<Shared>, settings: &Arc<Settings>) -> Result<(), String> {
+    let Some(copy) = settings.sandbox.copy.clone() else { return Ok(()) };
+    let protected = shared.resolver.redaction().protected.and(&shared.own);
+    tools::make_copy(settings.sandbox.clone(), copy, protected).await
 }
 
 fn no_workspace(workspace: &str) -> Failure {

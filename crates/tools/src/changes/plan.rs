@@ -1,7 +1,7 @@
 //! The plan of an undo: for each path what is there and what is to be there. The journal keeps it, so that after a crash
 //! the next owner carries out the same plan.
 
-use engine::FileContent;
+use engine::{FileContent, WorkspaceCopy};
 use serde::{Deserialize, Serialize};
 
 /// What is at a path.
@@ -44,4 +44,16 @@ pub struct UndoPlan {
     /// Paths that the run changed too and that stay as they are, as the output says: the next undo goes further back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passed: Vec<String>,
+    /// The copy that the plan is about, if it is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy: Option<PlannedCopy>,
+}
+
+/// What becomes of a copy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedCopy {
+    /// The copy.
+    pub copy: WorkspaceCopy,
+    /// Whether it is removed, if no file stays as it is.
+    pub removes: bool,
 }

@@ -15,6 +15,7 @@ use rustix::fs::{
     mkdirat, openat, renameat, statat, symlinkat, unlinkat, utimensat,
 };
 
+use super::copies::remove_copy;
 use super::plan::{FileVersion, PlannedFile, UndoPlan};
 use super::store::FileStore;
 use super::version::{is_absent, named, target, version};
@@ -26,6 +27,8 @@ use crate::{change, openat};
 
 /// What is at a path, not what a link there leads to.
 const NOFOLLOW: AtFlags = AtFlags::SYMLINK_NOFOLLOW;
+/// The path of what is left of a copy.
+const COPY: &str = ".";
 /// Why a file stays that is not what the plan says.
 const CHANGED: &str = "it was changed since";
 /// Why a file stays whose content is gone.
@@ -39,7 +42,10 @@ pub async fn undo(store: &FileStore, protected: &Protected, id: EffectId, plan: 
     let all: Vec<String> = plan.files.iter().map(|file| file.path.clone()).collect();
     let done = in_process("undo", move |cancel| {
         let workspace = Workspace::open(Path::new(&plan.workspace), &protected)?;
-        Restore { store, workspace, id, cancel }.carry_out(&plan.files)
+        let stay = Restore { store, workspace, id, cancel }.carry_out(&plan.files)?;
+        let removed = plan.copy.filter(|copy| copy.removes && stay.is_empty()).map(|copy| remove_copy(&copy.copy));
+        let why = removed.and_then(Result::err);
+        Ok(stay.into_iter().chain(why.map(|why| left(COPY.to_owned(), why))).collect())
     });
     done.await.unwrap_or_else(|error| all.into_iter().map(|path| left(path, error.to_string())).collect())
 }
@@ -198,7 +204,7 @@ impl Restore<'_> {
         if let Some((FileVersion { content, .. }, path)) = now.zip(found)
             && let Some(hash) = content.hash
         {
-            self.keep(&path, content.kind, &hash).map_err(|error| error.to_string())?;
+            keep_content(&self.store, &path, content.kind, &hash).map_err(|error| error.to_string())?;
         }
         Ok(true)
     }
@@ -222,24 +228,6 @@ impl Restore<'_> {
         }
         let (folder, name) = path.folder()?;
         set_mode(&folder, name, planned.to.and_then(|to| to.mode))
-    }
-
-    fn keep(&self, path: &ResolvedPath, kind: FileKind, hash: &Hash) -> Result<(), ToolError> {
-        let failed = |source| ToolError::File { act: "keep the content of", path: path.shown.clone(), source };
-        // The user asked for this change: whatever its size, it can be made undone.
-        let store = self.store.unlimited();
-        let kept = match kind {
-            FileKind::Folder => return Ok(()),
-            FileKind::Link => {
-                let target = target(path).map_err(failed)?;
-                store.keep(target.as_os_str().as_bytes(), 0, hash)
-            }
-            FileKind::File => {
-                let (file, bytes) = path.open_file("read")?;
-                store.keep(file, bytes, hash)
-            }
-        };
-        kept.and_then(super::store::Unsynced::sync).map_err(failed)
     }
 
     fn place(&self, file: &Pending<'_>) -> io::Result<()> {
@@ -335,6 +323,30 @@ impl Restore<'_> {
         }
         Ok(renameat(folder, &beside, folder, name)?)
     }
+}
+
+/// Keeps what is at a path, and syncs it.
+pub(super) fn keep_content(
+    store: &FileStore,
+    path: &ResolvedPath,
+    kind: FileKind,
+    hash: &Hash,
+) -> Result<(), ToolError> {
+    let failed = |source| ToolError::File { act: "keep the content of", path: path.shown.clone(), source };
+    // The user asked for this change: whatever its size, it can be made undone.
+    let store = store.unlimited();
+    let kept = match kind {
+        FileKind::Folder => return Ok(()),
+        FileKind::Link => {
+            let target = target(path).map_err(failed)?;
+            store.keep(target.as_os_str().as_bytes(), 0, hash)
+        }
+        FileKind::File => {
+            let (file, bytes) = path.open_file("read")?;
+            store.keep(file, bytes, hash)
+        }
+    };
+    kept.and_then(super::store::Unsynced::sync).map_err(failed)
 }
 
 fn is_folder(version: Option<FileVersion>) -> bool {

@@ -301,13 +301,13 @@ impl<'a> Scan<'a> {
 }
 
 /// Whether it stands in for a name that a sandbox protects, as long as a command runs in that sandbox.
-fn is_placeholder(stat: &Stat) -> bool {
+pub(super) fn is_placeholder(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::Socket
         && (stat.st_mtime, stat.st_mtime_nsec) == (confine::PLACEHOLDER_S, 0)
 }
 
 /// Whether something else is mounted there.
-fn is_mount(folder: &OwnedFd, name: &[u8]) -> bool {
+pub(super) fn is_mount(folder: &OwnedFd, name: &[u8]) -> bool {
     let found = statx(folder, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW, StatxFlags::TYPE);
     found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }

@@ -190,7 +190,7 @@ fn plan(world: &World, changes: &[ChangedFile]) -> UndoPlan {
         net.entry(path).or_insert_with(fresh).now = after;
     }
     let files = net.into_values().filter(|file| file.now != file.to).collect();
-    UndoPlan { workspace: world.context.workspace.display().to_string(), files, passed: vec![] }
+    UndoPlan { workspace: world.context.workspace.display().to_string(), files, passed: vec![], copy: None }
 }
 
 fn effect() -> EffectId {

@@ -460,7 +460,7 @@ fn plain(source: Source<'_>, event: &Event) -> Option<Stream> {
             Stream::State(StateLine::Cooling { model: e.model.clone(), until: e.until, class: e.class })
         }
         Event::CandidateCooldownLifted(e) => Stream::State(StateLine::Cleared { model: e.model.clone() }),
-        Event::UndoStarted(e) => Stream::State(StateLine::Undoing { of: e.run, redo: e.redo }),
+        Event::UndoStarted(e) => Stream::State(StateLine::Undoing { of: e.run, redo: e.redo, copy: e.copy }),
         Event::UndoEnded(e) => Stream::State(StateLine::Undone { of: e.undo.run, left: e.left.len() }),
         Event::ErasureEnded(e) => Stream::State(StateLine::Erased { error: e.failure.clone() }),
         Event::TitleEnded(e) => Stream::State(StateLine::Titled { title: source.text(&e.text?.hash) }),

@@ -6,6 +6,7 @@ use super::{is_default, payload};
 use crate::body::Body;
 use crate::event::{Attribution, FileContent, LeftFile, LineDiff, Modes, NotKept};
 use crate::ids::{CallId, EffectId, RunId};
+use crate::sandbox::CopyAct;
 
 payload! {
     /// A call changed a file, a link or a folder. It is recorded with the result of the call, or with the
@@ -46,6 +47,9 @@ payload! {
         /// Whether changes that were taken back are made once more.
         #[serde(default, skip_serializing_if = "is_default")]
         redo: bool,
+        /// What becomes of the copy in which the run worked, if it is about that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        copy: Option<CopyAct>,
         /// Every file with what is there and what is to be there, as JSON.
         plan: Body,
     }

@@ -90,6 +90,7 @@ fn accepted(message: MessageId) -> MessageAccepted {
         deadline_ms: Some(5),
         allow: true,
         sandbox: Some(engine::SandboxMode::ReadOnly),
+        root: Some(engine::SandboxRoot::Worktree),
         unattended: Some(engine::Unattended::Deny),
         compact: true,
         stop_before: vec!["edit".into()],
@@ -362,7 +363,8 @@ fn run_samples() -> Vec<Event> {
             linked: Some("src/b.rs".into()),
         }
         .into(),
-        UndoStarted { undo: EFFECT, run: EFFECT.run, redo: true, plan: BODY }.into(),
+        UndoStarted { undo: EFFECT, run: EFFECT.run, redo: true, copy: Some(engine::CopyAct::Apply), plan: BODY }
+            .into(),
         UndoEnded { undo: EFFECT, left: vec![LeftFile { path: "a".into(), why: "changed since".into() }] }.into(),
         ErasureEnded { erasure: EFFECT, bodies: 1, bytes: 2, files: 3, failure: Some("the disk is full".into()) }
             .into(),

@@ -299,6 +299,11 @@ fn command(world: &mut World, words: &Words) -> Option<Command> {
         "undo-files" => Command::Undo {
             run: RunId::from(id(1)),
             redo: words.at(2) == "redo",
+            copy: match words.at(2) {
+                "apply" => Some(engine::CopyAct::Apply),
+                "discard" => Some(engine::CopyAct::Discard),
+                _ => None,
+            },
             plan: Content::text(BodyKind::Arguments, "the plan"),
         },
         "compact" => {

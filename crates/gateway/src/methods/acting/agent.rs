@@ -100,6 +100,7 @@ async fn command(
         deadline_ms: params.timeout_ms,
         allow: params.allow,
         sandbox: params.no_sandbox.then_some(SandboxMode::Off),
+        root: params.root,
         unattended: params.unattended,
         stop_before: params.stop_before,
         plan: params.plan,
@@ -126,9 +127,9 @@ async fn command(
         let hint = "`limulus config check` shows the errors, `limulus models list` the usable models".to_owned();
         Error::Config { what: failure.to_string(), hint }
     })?;
-    check_workspace(&settings.workspace, &overrides).await?;
+    check_workspace(&settings.known_workspace(), &overrides).await?;
     // The folder is fixed when the message is accepted, also if another owner resumes the run elsewhere.
-    let overrides = Overrides { workspace: Some(settings.workspace), ..overrides };
+    let overrides = Overrides { workspace: Some(settings.known_workspace()), ..overrides };
     let attachments = attached(service, params.attachments).await?;
     let queue = service.runtime.resolver().queue(&key.agent);
     Ok(Command::Message {

@@ -8,6 +8,7 @@ mod chat;
 mod chat_files;
 mod cleanup;
 mod compact;
+mod copies;
 mod delete;
 mod end;
 mod events;

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use engine::{BodyKind, Command, Content, Event, FileKind, LeftFile, RunId, SessionRow};
 use journal::{Journal, Read};
 use protocol::method::{FileAct, FilesUndone, RunParams, UndoParams, UndoneFile};
-use tools::{FileStore, FileVersion, PlannedFile, StoreLimits, UndoPlan};
+use tools::{FileStore, FileVersion, PlannedFile, Protected, StoreLimits, UndoPlan};
 use views::files::{FileHistory, Links, NetChange, RunFiles, Wanted, is_among, why_not_kept, workspace};
 use views::{background, fold_branch, lookup, overlap};
 
+use super::copies;
 use super::end::reading;
 use crate::connection::Caller;
 use crate::error::Error;
@@ -44,7 +45,7 @@ pub(in crate::methods) async fn undo(caller: &Arc<Caller>, params: UndoParams) -
     may_begin(&undone, &plan, &params)?;
     let content = serde_json::to_vec(&plan).map_err(|error| Error::bug(format!("a plan is not JSON: {error}")))?;
     let plan = Content::text(BodyKind::Arguments, &String::from_utf8_lossy(&content));
-    super::ask(service, &row, Command::Undo { run: undone.run_id, redo: params.redo, plan }).await?;
+    super::ask(service, &row, Command::Undo { run: undone.run_id, redo: params.redo, copy: params.copy, plan }).await?;
     let left = until_done(service, &row).await?;
     let files = undone.files.into_iter().map(|file| with_left(file, &left)).collect();
     Ok(FilesUndone { done: true, files, ..undone })
@@ -65,9 +66,9 @@ fn find(journal: &dyn Journal, params: &UndoParams) -> Result<(SessionRow, Optio
     Ok((lookup::session(journal, params.session_key.as_deref())?, None))
 }
 
-struct Planned {
-    undone: FilesUndone,
-    plan: UndoPlan,
+pub(super) struct Planned {
+    pub(super) undone: FilesUndone,
+    pub(super) plan: UndoPlan,
 }
 
 /// Looks at the files and decides what happens to each. May block. With `skip`, a run of which nothing can be done is
@@ -79,6 +80,9 @@ fn plan(
     params: &UndoParams,
 ) -> Result<Planned, Error> {
     let history = FileHistory::read(read, row.branch)?;
+    if let Some(act) = params.copy {
+        return copies::plan((service, read), (row, &history), (run, act), params);
+    }
     let known = history.runs.iter().map(|known| known.run);
     let before = params.before.as_deref().and_then(|before| before.parse::<RunId>().ok());
     let mut skipped: BTreeSet<RunId> = known.skip_while(|run| before != Some(*run)).collect();
@@ -98,11 +102,12 @@ fn plan(
 fn plan_of(
     (service, read): (&Service, &dyn Read),
     (row, history): (&SessionRow, &FileHistory),
-    Wanted { run, files, links }: Wanted,
+    Wanted { run, workspace, files, links }: Wanted,
     params: &UndoParams,
 ) -> Result<Planned, Error> {
     let known = history.run(run);
-    let workspace = known.map(|run| run.workspace(read)).transpose()?.flatten();
+    let of_run = || Ok::<_, Error>(known.map(|run| run.workspace(read)).transpose()?.flatten());
+    let workspace = workspace.map_or_else(of_run, |workspace| Ok(Some(workspace)))?;
     let workspace = workspace.ok_or_else(|| Error::State {
         what: format!("the settings of run {run} are gone, so its workspace is not known"),
         hint: "restore the files by hand".to_owned(),
@@ -111,13 +116,41 @@ fn plan_of(
     let roots = [PathBuf::from(&workspace), std::fs::canonicalize(&workspace).unwrap_or_default()];
     must_be_changed((run, known), (&files, &roots), params)?;
     let files: Vec<_> = files.into_iter().filter(|(path, _)| is_among(&roots, path, &params.paths)).collect();
+    let (mut planned, shown) = judged(service, &workspace, files, params);
+    link_up(&mut planned, &links);
+    let commands = known.map(|run| run.commands(read)).transpose()?.unwrap_or_default();
+    let unrecorded = known.map(RunFiles::unrecorded).unwrap_or_default();
+    let (session_key, redo) = (row.key.clone(), params.redo);
+    let passed = shown.iter().filter(|file| file.left.is_some()).map(|file| file.path.clone()).collect();
+    let plan = UndoPlan { workspace: workspace.clone(), files: planned, passed, copy: None };
+    let background = background(service.home(), read, &views::texts(read), Some(&workspace))?;
+    let undone = FilesUndone {
+        session_key,
+        run_id: run,
+        redo,
+        copy: None,
+        done: false,
+        workspace,
+        files: shown,
+        commands,
+        unrecorded,
+        background,
+    };
+    Ok(Planned { undone, plan })
+}
+
+/// What happens to each of these files of a workspace: the plan, and what is shown of it. May block.
+pub(super) fn judged(
+    service: &Service,
+    workspace: &str,
+    files: Vec<(String, NetChange)>,
+    params: &UndoParams,
+) -> (Vec<PlannedFile>, Vec<UndoneFile>) {
     let paths: Vec<String> = files.iter().map(|(path, _)| path.clone()).collect();
-    let store = FileStore::new(service.home().join("files"), StoreLimits::NONE);
-    let protected =
-        service.runtime.resolver().redaction().protected.and(&tools::Protected::folder(service.home().to_path_buf()));
-    let versions = tools::versions(Path::new(&workspace), &protected, &paths);
-    let shared = tools::shared_names(Path::new(&workspace), &protected, &paths);
-    let contents = params.diffs.then(|| Contents::new(service.home(), &workspace));
+    let (store, protected) = (store(service), protected(service));
+    let versions = tools::versions(Path::new(workspace), &protected, &paths);
+    let shared = tools::shared_names(Path::new(workspace), &protected, &paths);
+    let contents = params.diffs.then(|| Contents::new(service.home(), workspace));
     let (mut planned, mut shown) = (vec![], vec![]);
     for (((path, change), now), linked_now) in files.into_iter().zip(versions).zip(shared) {
         let (choice, to) = (Choice::of(&path, params), change.after);
@@ -132,25 +165,17 @@ fn plan_of(
         planned.extend(plan.map(|plan| PlannedFile { linked_now, ..plan }));
         shown.push(file);
     }
-    link_up(&mut planned, &links);
-    let commands = known.map(|run| run.commands(read)).transpose()?.unwrap_or_default();
-    let unrecorded = known.map(RunFiles::unrecorded).unwrap_or_default();
-    let (session_key, redo) = (row.key.clone(), params.redo);
-    let passed = shown.iter().filter(|file| file.left.is_some()).map(|file| file.path.clone()).collect();
-    let plan = UndoPlan { workspace: workspace.clone(), files: planned, passed };
-    let background = background(service.home(), read, &views::texts(read), Some(&workspace))?;
-    let undone = FilesUndone {
-        session_key,
-        run_id: run,
-        redo,
-        done: false,
-        workspace,
-        files: shown,
-        commands,
-        unrecorded,
-        background,
-    };
-    Ok(Planned { undone, plan })
+    (planned, shown)
+}
+
+/// The kept contents of files.
+pub(super) fn store(service: &Service) -> FileStore {
+    FileStore::new(service.home().join("files"), StoreLimits::NONE)
+}
+
+/// What no tool opens.
+pub(super) fn protected(service: &Service) -> Protected {
+    service.runtime.resolver().redaction().protected.and(&Protected::folder(service.home().to_path_buf()))
 }
 
 /// Says of each file which others it becomes one file with: the first of its names that are restored, and names that may be as they
@@ -270,7 +295,7 @@ fn may_begin(undone: &FilesUndone, plan: &UndoPlan, params: &UndoParams) -> Resu
                 .to_owned(),
         });
     }
-    if plan.files.is_empty() {
+    if plan.files.is_empty() && !plan.copy.as_ref().is_some_and(|copy| copy.removes) {
         let why = undone.files.iter().find_map(|file| Some(format!("{}: {}", file.path, file.left.as_deref()?)));
         let unrecorded =
             || undone.unrecorded.first().map(|why| format!("what commands changed is not recorded: {why}"));
@@ -303,7 +328,7 @@ fn nothing(row: &SessionRow, history: &FileHistory, run: Option<RunId>, redo: bo
 }
 
 /// Refuses while a run of any session works in this folder.
-fn works_elsewhere(read: &dyn Read, folder: &str) -> Result<(), Error> {
+pub(super) fn works_elsewhere(read: &dyn Read, folder: &str) -> Result<(), Error> {
     for row in read.sessions()? {
         let Some(run) = row.run.map(|run| read.run(run)).transpose()?.flatten() else { continue };
         let Some(other) = workspace(read, run.settings)? else { continue };

@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use engine::{FileContent, FileKind};
-use protocol::method::{DiffParams, FileAct, FileDiff, RunDiff, RunParams, RunsDiff, UndoneRun};
+use protocol::method::{
+    CopyOfRun, CopyOutcome, DiffParams, FileAct, FileDiff, RunDiff, RunParams, RunsDiff, UndoneRun,
+};
 use tools::{FileStore, FileVersion, Protected, StoreLimits, UnifiedDiff};
-use views::files::{FileHistory, NetChange, Undone, net, why_not_kept};
+use views::files::{CopyState, FileHistory, NetChange, RunCopy, Undone, net, why_not_kept};
 use views::{Source, background, lookup};
 
 use super::Reads;
@@ -61,8 +63,23 @@ impl Reads for RunsDiff {
                 of,
             }));
         }
-        Ok(RunDiff { session_key: row.key, run_ids, workspace, files, commands, unrecorded, background, undone })
+        let copy = match runs.last() {
+            Some(run) => history.copy(source.read, Some(run.run))?.map(copy_of_run),
+            None => None,
+        };
+        let session_key = row.key;
+        Ok(RunDiff { session_key, run_ids, workspace, files, commands, unrecorded, background, undone, copy })
     }
+}
+
+fn copy_of_run(RunCopy { copy, state, .. }: RunCopy) -> CopyOfRun {
+    let (state, at) = match state {
+        CopyState::Open => (CopyOutcome::Open, None),
+        CopyState::Applied(at) => (CopyOutcome::Applied, Some(at)),
+        CopyState::Discarded(at) => (CopyOutcome::Discarded, Some(at)),
+        CopyState::Gone => (CopyOutcome::Gone, None),
+    };
+    CopyOfRun { of: copy.of, folder: copy.folder, state, at }
 }
 
 /// Where contents are found.
