@@ -245,6 +245,12 @@ pub(crate) fn hold(folder: &OsStr, name: &OsStr) -> Option<Hold> {
     fitting.next().map(|(_, hold)| *hold).or_else(by_ending)
 }
 
+/// The names that are read-only where they exist, in small letters; one with a slash counts only in that folder. And endings of names.
+pub(crate) fn held_names() -> (impl Iterator<Item = &'static str>, &'static [&'static str]) {
+    let held = GROUPS.iter().filter(|group| group.hold == Hold::Existing);
+    (held.flat_map(|group| group.names.iter().copied()), ENDINGS)
+}
+
 /// Whether other programs run or load what is at a path, by one of its names.
 pub fn is_executed(path: &Path) -> bool {
     let names: Vec<&OsStr> = path.iter().collect();

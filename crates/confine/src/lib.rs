@@ -33,6 +33,7 @@ mod profile;
 mod protect;
 mod report;
 mod rlimits;
+mod seatbelt;
 mod setup;
 mod signals;
 mod syscalls;
@@ -53,6 +54,7 @@ pub use profile::{
 };
 pub use protect::PLACEHOLDER_S;
 pub use report::{ConfineReport, ConfineState, LayerState, SandboxLayers, UnavailableCache, Unprotected};
+pub use seatbelt::seatbelt_profile;
 pub use setup::{COMMAND_NOT_EXECUTABLE, COMMAND_NOT_FOUND, Error, SETUP_FAILED, SetupError, SetupStep};
 pub use tables::{default_hidden, default_read_only};
 
