@@ -180,6 +180,7 @@ impl Config {
             network: values.network == SandboxNetwork::On,
             hidden: values.hidden.clone(),
             writable: values.writable.clone(),
+            memory_mib: values.memory_mib,
         }
     }
 
