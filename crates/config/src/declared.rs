@@ -281,6 +281,8 @@ section! {
             "Further files and folders that commands cannot read, besides keys of programs and of Limulus";
         #[serde(default, deserialize_with = "one_or_more")]
         writable: Vec<String> => ["~/.cache/pip"], Patterns(PatternOf::Place), "Further folders that commands may write to";
+        memory_mib: Option<u64> => 8192, Number(64, 16_777_216),
+            "MiB of memory that all processes of a command use together, where the kernel holds it. Not set: three quarters of the machine's";
     }
 }
 

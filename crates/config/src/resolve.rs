@@ -188,6 +188,7 @@ impl Config {
             hidden: values.hidden.clone(),
             writable: values.writable.clone(),
             copy: None,
+            memory_mib: values.memory_mib,
         }
     }
 

@@ -26,8 +26,9 @@ use crate::report::UnavailableCache;
 
 /// How many commands of a workspace have copies at once.
 const COPIES: u32 = 4;
-/// Bytes of a lock: two numbers.
-const LOCK_BYTES: u64 = 64;
+/// Bytes of a lock: two numbers, and blanks. It always has as many: some file systems write a file that was emptied to their disk at
+/// once.
+const LOCK_BYTES: usize = 64;
 
 /// A variable that names a cache to its package manager.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -206,7 +207,7 @@ impl CopyLock {
             locked => locked?,
         }
         let mut text = String::new();
-        (&mut file).take(LOCK_BYTES).read_to_string(&mut text)?;
+        (&mut file).take(LOCK_BYTES as u64).read_to_string(&mut text)?;
         Ok((!is_running(&text)).then_some(Self(file)))
     }
 
@@ -220,21 +221,20 @@ impl CopyLock {
 
     fn write(&mut self, text: &str) -> io::Result<()> {
         self.0.rewind()?;
-        self.0.set_len(0)?;
-        self.0.write_all(text.as_bytes())
+        self.0.write_all(format!("{text:LOCK_BYTES$}").as_bytes())
     }
 }
 
 impl Drop for CopyLock {
     /// Everything inside has ended, or nothing was started.
     fn drop(&mut self) {
-        let _ = self.0.set_len(0);
+        let _ = self.write("");
     }
 }
 
 /// Whether the process that a lock names still runs.
 fn is_running(lock: &str) -> bool {
-    lock.split_once(' ').is_some_and(|(id, began)| start(id).is_some_and(|start| start == began))
+    lock.trim_end().split_once(' ').is_some_and(|(id, began)| start(id).is_some_and(|start| start == began))
 }
 
 /// When a process started, as the kernel writes it; none if it has ended, and all that was inside with it.
@@ -261,7 +261,7 @@ mod tests {
         first.belong_to(Pid::from_child(&child));
         let text = fs::read_to_string(&path).unwrap();
         drop(first);
-        assert_eq!(fs::read_to_string(&path).unwrap(), "");
+        assert_eq!(fs::read_to_string(&path).unwrap().trim(), "");
         // As if its holder had been killed.
         fs::write(&path, &text).unwrap();
         assert!(CopyLock::take(&path).unwrap().is_none(), "{text}");

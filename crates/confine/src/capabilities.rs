@@ -9,8 +9,11 @@ use rustix::thread::{
     set_capabilities_secure_bits, set_no_new_privs,
 };
 
-/// Mounts, and dropping the others.
-const OF_INIT: CapabilitySet = CapabilitySet::SYS_ADMIN.union(CapabilitySet::SETPCAP);
+/// Mounts, the loopback interface, and dropping the others.
+const OF_INIT: CapabilitySet = CapabilitySet::SYS_ADMIN.union(CapabilitySet::SETPCAP).union(CapabilitySet::NET_ADMIN);
+
+/// What the outer process needs to enter the network that the first process inside makes.
+const OF_OUTER: CapabilitySet = CapabilitySet::SYS_ADMIN.union(CapabilitySet::SYS_PTRACE);
 
 /// The kernel writes in the working folder of an overlay with the rights of who mounts it. Nobody else has any there.
 const OF_OVERLAYS: CapabilitySet = CapabilitySet::DAC_OVERRIDE;
@@ -57,6 +60,21 @@ pub(crate) fn drop_all() -> io::Result<()> {
     }
     clear_ambient_capability_set()?;
     forget()
+}
+
+/// Drops the capabilities of this process but for those that [`with_kept`] uses, and holds these back.
+pub(crate) fn hold_back() -> io::Result<()> {
+    let none = CapabilitySet::empty();
+    Ok(set_capabilities(None, CapabilitySets { effective: none, permitted: OF_OUTER, inheritable: none })?)
+}
+
+/// Does something with what was held back.
+pub(crate) fn with_kept<T, E: From<io::Error>>(act: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    let sets = CapabilitySets { effective: OF_OUTER, permitted: OF_OUTER, inheritable: CapabilitySet::empty() };
+    set_capabilities(None, sets).map_err(io::Error::from)?;
+    let done = act();
+    hold_back()?;
+    done
 }
 
 /// Drops the capabilities of this process, without the right to do so for what it executes: a process outside of a user

@@ -24,7 +24,7 @@ use crate::report::{LayerState, UnavailableCache};
 use crate::setup::{AtStep as _, SETUP_FAILED, SetupError, SetupStep};
 use crate::signals::{CommandEnd, Receiver, Signals};
 use crate::view::ViewEntry;
-use crate::{capabilities, descriptors, launch, rlimits, view};
+use crate::{capabilities, descriptors, launch, namespaces, rlimits, view};
 
 /// What the outer process asks of the first one inside.
 #[derive(Debug, Serialize, Deserialize)]
@@ -49,12 +49,14 @@ pub(crate) struct InitOrder {
 pub(crate) struct InitPipes {
     pub(crate) order: RawFd,
     pub(crate) messages: RawFd,
+    /// It makes its network while the outer process prepares the order.
+    pub(crate) network: NetworkAccess,
 }
 
 /// What it tells the outer process, one message a line.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum InitMessage {
-    /// From now on it dies with the outer process.
+    /// From now on it dies with the outer process, and it has its network.
     Bound,
     /// The sandbox is complete, and the command is about to be executed. What Landlock holds, its version, and the caches of which
     /// the kernel allows no copy.
@@ -70,7 +72,7 @@ pub(crate) fn init_main() -> ExitCode {
     // Nobody would hear of an error of these two: the outer process is gone, or another program called this one.
     let Ok(pipes) = launch::received::<InitPipes>() else { return ExitCode::from(SETUP_FAILED) };
     let Some(mut outer) = Outer::open(&pipes) else { return ExitCode::from(SETUP_FAILED) };
-    match run(&mut outer) {
+    match run(&mut outer, pipes.network) {
         Ok(end) => {
             outer.tell(&InitMessage::Ended(end));
             ExitCode::SUCCESS
@@ -83,9 +85,12 @@ pub(crate) fn init_main() -> ExitCode {
     }
 }
 
-fn run(outer: &mut Outer) -> Result<CommandEnd, SetupError> {
-    let order = outer.bind()?;
+fn run(outer: &mut Outer, network: NetworkAccess) -> Result<CommandEnd, SetupError> {
+    // From now on this process is killed when the outer one ends.
+    set_parent_process_death_signal(Some(Signal::KILL)).at(SetupStep::Init, "the signal of the parent's death")?;
     descriptors::close_inherited(&outer.descriptors()).at(SetupStep::Descriptors, "/proc/self/fd")?;
+    namespaces::enter_inner(network)?;
+    let order = outer.bind()?;
     // Away from the terminal of the caller. It fails only for the leader of a session, which has none then.
     let _ = setsid();
     unshare(CloneFlags::CLONE_NEWNS).at(SetupStep::Mounts, "unshare")?;
@@ -162,10 +167,9 @@ impl Outer {
         [self.order.as_raw_fd(), self.messages.as_raw_fd()]
     }
 
-    /// From now on this process is killed when the outer one ends. That may have happened just before, so it says so and waits
-    /// for the order, which only a living process gives.
+    /// The outer process may have ended before, so this one says that it is bound to it and waits for the order, which only a living
+    /// process gives.
     fn bind(&mut self) -> Result<InitOrder, SetupError> {
-        set_parent_process_death_signal(Some(Signal::KILL)).at(SetupStep::Init, "the signal of the parent's death")?;
         self.tell(&InitMessage::Bound);
         let mut line = String::new();
         BufReader::new(&self.order).read_line(&mut line).at(SetupStep::Init, "the order")?;

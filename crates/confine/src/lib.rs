@@ -18,6 +18,7 @@
 mod caches;
 mod capabilities;
 mod descriptors;
+mod executed;
 mod filter;
 mod handover;
 mod init;
@@ -32,6 +33,7 @@ mod profile;
 mod protect;
 mod report;
 mod rlimits;
+mod seatbelt;
 mod setup;
 mod signals;
 mod syscalls;
@@ -42,6 +44,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
+pub use executed::{folded_name, is_executed};
 pub use handover::{ExpectedListener, ListenerReceiver};
 pub use launch::Launcher;
 pub use probe::{SandboxSupport, probe};
@@ -51,6 +54,7 @@ pub use profile::{
 };
 pub use protect::PLACEHOLDER_S;
 pub use report::{ConfineReport, ConfineState, LayerState, SandboxLayers, UnavailableCache, Unprotected};
+pub use seatbelt::seatbelt_profile;
 pub use setup::{COMMAND_NOT_EXECUTABLE, COMMAND_NOT_FOUND, Error, SETUP_FAILED, SetupError, SetupStep};
 pub use tables::{default_hidden, default_read_only};
 
@@ -58,7 +62,7 @@ pub use tables::{default_hidden, default_read_only};
 /// it protected. `workspace` has no symbolic links.
 pub fn remove_placeholders(workspace: &Path, names: &[ProtectedName]) -> Result<(), SetupError> {
     // Whoever holds them last removes them.
-    protect::Protection::of(workspace, names).map(|held| drop(held.end()))
+    protect::Protection::left(workspace, names).map(|held| drop(held.end()))
 }
 
 /// The body of the hidden subcommand that [`Launcher`] names. `arguments` are those after its words: the program to execute

@@ -55,6 +55,7 @@ fn run(order: &Order, arguments: &[OsString], mut report: ReportFile) -> Result<
             state: ConfineState::Failed(error.clone()),
             layers: None,
             unprotected: vec![],
+            created: vec![],
             caches: vec![],
         };
         // Without the report, the caller knows all the same that nothing ran: it says so only if something did.
@@ -83,7 +84,8 @@ fn become_command(plan: &Plan, arguments: &[OsString], report: &mut ReportFile) 
     let layers = layers_without_namespaces(profile.network, landlock, landlock_abi);
     let state = ConfineState::Confined;
     let caches = plan.caches.unavailable.clone();
-    let confined = ConfineReport { state, layers: Some(layers), unprotected: not_held(profile), caches };
+    let confined =
+        ConfineReport { state, layers: Some(layers), unprotected: not_held(profile), created: vec![], caches };
     report.write(&confined).at(SetupStep::Profile, "the report")?;
     let environment = launch::command_environment(&profile.temporary);
     let environment = launch::with_caches(environment, plan.caches.variables.iter().cloned());

@@ -1,5 +1,6 @@
 //! How paths are opened: never through a symbolic link that a command could have planted.
 
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -27,7 +28,8 @@ pub(crate) fn handle_path(handle: impl AsFd) -> PathBuf {
 /// What a path of the profile refers to, with its symbolic links resolved. None if it does not exist, or if this user cannot
 /// reach it, in which case the command cannot either.
 pub(crate) fn resolved(path: &Path) -> io::Result<Option<PathBuf>> {
-    match path.canonicalize() {
+    // Most of what a profile hides does not exist: one call says so, and the other one needs a call for each part of the path.
+    match fs::metadata(path).and_then(|_| path.canonicalize()) {
         Ok(path) => Ok(Some(path)),
         Err(error) if is_unreachable(&error) => Ok(None),
         Err(error) => Err(error),

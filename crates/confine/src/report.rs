@@ -21,6 +21,10 @@ pub struct ConfineReport {
     /// Protected names that the sandbox does not hold, or that somebody outside removed while the command ran.
     #[serde(default)]
     pub unprotected: Vec<Unprotected>,
+    /// What the command has created or replaced in the workspace that other programs run, as far as it was looked for: relative to the
+    /// workspace, what somebody may enter first.
+    #[serde(default)]
+    pub created: Vec<PathBuf>,
     /// Package caches of the user that the command could not write as private copies. They are as the rest of the file system.
     #[serde(default)]
     pub caches: Vec<UnavailableCache>,
@@ -117,7 +121,10 @@ impl ConfineReport {
 
 /// The open file of a report.
 #[derive(Debug)]
-pub(crate) struct ReportFile(File);
+pub(crate) struct ReportFile {
+    file: File,
+    is_empty: bool,
+}
 
 impl ReportFile {
     /// Creates the file of a report.
@@ -125,14 +132,17 @@ impl ReportFile {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o600);
         let file = options.open(path).at(SetupStep::Profile, format!("the report {}", path.display()))?;
-        Ok(Self(file))
+        Ok(Self { file, is_empty: true })
     }
 
     /// Replaces what the file says.
     pub(crate) fn write(&mut self, report: &ConfineReport) -> io::Result<()> {
         let text = serde_json::to_vec(report).map_err(io::Error::from)?;
-        self.0.rewind()?;
-        self.0.set_len(0)?;
-        self.0.write_all(&text)
+        // Some file systems write a file that was emptied to their disk at once when it is closed.
+        if !std::mem::replace(&mut self.is_empty, false) {
+            self.file.rewind()?;
+            self.file.set_len(0)?;
+        }
+        self.file.write_all(&text)
     }
 }

@@ -192,7 +192,8 @@ pub(crate) const GIT_NAMES: &[(&str, NameKind)] = &[
     ("commondir", NameKind::CommonDir),
 ];
 
-/// Names in a workspace that programs of the user trust, by who does.
+/// Names at the top of a workspace that programs of the user trust, by who does: of the table in `executed.rs`, those that a command
+/// cannot create either.
 const PROTECTED: &[(&str, &[&str])] = &[
     ("Limulus", &[".limulus"]),
     (

@@ -21,6 +21,9 @@ pub struct Sandbox {
     /// Further folders that commands may write to, as they were written.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub writable: Vec<String>,
+    /// MiB of memory that all processes of a command use together; none = a part of what the machine has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_mib: Option<u64>,
     /// The copy in which the run works; none = it works in the workspace itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub copy: Option<WorkspaceCopy>,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{CallId, EffectId, Found, Sandbox, ToolResult};
+use engine::{CallId, EffectId, Found, Sandbox, SandboxMode, ToolResult};
 
 use crate::cancel::{Cancel, in_process};
 use crate::changes::{self, FileStore, Prepare, Recorder};
@@ -18,6 +18,7 @@ use crate::masking::Secrets;
 use crate::output::Outputs;
 use crate::policy_rules::CallRules;
 use crate::process::HeldProcess;
+use crate::sandbox;
 use crate::search::SearchProvider;
 use crate::tool::{ParsedCall, ToolCall, Work};
 use crate::tool_result;
@@ -62,6 +63,16 @@ pub struct Context {
 }
 
 impl Context {
+    /// What tools for files neither read nor write: what belongs to limulus, and what the sandbox hides from commands.
+    pub(crate) fn kept(&self) -> Protected {
+        match self.sandbox.mode {
+            SandboxMode::Off => self.protected.clone(),
+            SandboxMode::Workspace | SandboxMode::ReadOnly => {
+                self.protected.clone().and(&sandbox::hidden(&self.sandbox))
+            }
+        }
+    }
+
     /// What the changes of commands are found and kept with.
     pub(crate) fn recorder(&self) -> Recorder {
         Recorder {

@@ -4,7 +4,14 @@
 //!
 //! Its name is made from the call's own name and from the folder of calls, so that another call, another home or a copy of
 //! this home is never meant. A recorded path with any other name is not believed.
+//!
+//! Where the kernel counts memory by cgroups v2, and a cgroup that can limit it is delegated to this user, it also limits what all
+//! processes of a command use together.
 
+mod limits;
+mod place;
+
+use std::cell::Cell;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Component, Path, PathBuf};
@@ -14,6 +21,11 @@ use rustix::process::geteuid;
 
 use crate::folder::CallFolder;
 use crate::limits::CGROUP_FOLDERS;
+
+pub(crate) use limits::{Exceeded, memory_bytes};
+use place::Above;
+#[cfg(test)]
+use place::Place;
 
 /// The beginning of the name of each cgroup of a call.
 const PREFIX: &str = "limulus.";
@@ -25,31 +37,30 @@ pub(crate) struct CallCgroup {
     /// `cgroup.procs` of the cgroup itself, and of the one in which its supervisor stays.
     inside: File,
     outside: File,
+    /// Bytes of memory that it may use; none if that is not limited.
+    memory: Option<u64>,
+    exceeded: Cell<Option<Exceeded>>,
 }
 
 impl CallCgroup {
-    /// Creates the cgroup of a call below that of this process; none if that is not possible here.
-    fn make(call: &CallFolder) -> Option<Self> {
-        let own = Place::own()?.folder();
-        let folder = own.join(name(call));
+    /// Creates the cgroup of a call; none if that is not possible here. `memory` are the bytes that it may use.
+    fn make(call: &CallFolder, memory: Option<u64>) -> Option<Self> {
+        let above = Above::here()?;
         // Without it this process could not leave the cgroup of the call any more.
-        let outside = OpenOptions::new().write(true).open(own.join("cgroup.procs")).ok()?;
-        // One of this name is from a supervisor of the same call that did not get it.
-        let _ = fs::create_dir(&folder);
-        let can_kill = folder.join("cgroup.kill").exists();
-        match OpenOptions::new().write(true).open(folder.join("cgroup.procs")) {
-            Ok(inside) if can_kill => Some(Self { folder, inside, outside }),
-            _ => {
-                let _ = fs::remove_dir(&folder);
-                None
-            }
-        }
+        let outside = OpenOptions::new().write(true).open(above.place.folder().join("cgroup.procs")).ok()?;
+        let (folder, inside) = above.folders().iter().find_map(|folder| made(&folder.join(name(call))))?;
+        let memory = memory.filter(|bytes| above.limits.is_ok() && limits::set(&folder, *bytes));
+        Some(Self { folder, inside, outside, memory, exceeded: Cell::new(None) })
     }
 
     /// Starts a command inside a new cgroup. Only the supervisor's own place decides where its command is born, so this process
     /// is in the cgroup for that moment.
-    pub(crate) fn around<T>(call: &CallFolder, start: impl FnOnce() -> io::Result<T>) -> (io::Result<T>, Option<Self>) {
-        let Some(cgroup) = Self::make(call) else { return (start(), None) };
+    pub(crate) fn around<T>(
+        call: &CallFolder,
+        memory: Option<u64>,
+        start: impl FnOnce() -> io::Result<T>,
+    ) -> (io::Result<T>, Option<Self>) {
+        let Some(cgroup) = Self::make(call, memory) else { return (start(), None) };
         let has_entered = cgroup.enter();
         let started = start();
         let has_left = !has_entered || cgroup.leave();
@@ -71,13 +82,46 @@ impl CallCgroup {
 
     /// Kills all that is in it, or removes it if it is empty. Returns whether something is in it.
     pub(crate) fn end(&self) -> bool {
+        if let Some(exceeded) = self.memory.and_then(|bytes| limits::exceeded(&self.folder, bytes)) {
+            self.exceeded.set(Some(exceeded));
+        }
         end(&self.folder)
     }
+
+    /// The limit that its command ran into, as far as it was seen before it was removed.
+    pub(crate) fn exceeded(&self) -> Option<Exceeded> {
+        self.exceeded.get()
+    }
+}
+
+/// The folder of a new cgroup and its `cgroup.procs`; none if it cannot be had, or not be ended.
+fn made(folder: &Path) -> Option<(PathBuf, File)> {
+    // One of this name is from a supervisor of the same call that did not get it.
+    let _ = fs::create_dir(folder);
+    let can_kill = folder.join("cgroup.kill").exists();
+    match OpenOptions::new().write(true).open(folder.join("cgroup.procs")) {
+        Ok(inside) if can_kill => Some((folder.to_owned(), inside)),
+        _ => {
+            let _ = fs::remove_dir(folder);
+            None
+        }
+    }
+}
+
+/// Whether the memory of commands can be limited here, found out by doing it with an empty cgroup; why not.
+pub(crate) fn try_limits() -> Result<(), String> {
+    let above = Above::here().ok_or("there is no cgroup v2")?;
+    above.limits?;
+    let folder = above.place.at(&above.path).join(format!("{PREFIX}check-{}", std::process::id()));
+    fs::create_dir(&folder).map_err(|error| format!("no cgroup can be made: {error}"))?;
+    let is_limited = limits::set(&folder, limits::MIB);
+    remove(&folder);
+    if is_limited { Ok(()) } else { Err("the kernel takes no limit of memory".to_owned()) }
 }
 
 /// Where the cgroup of a call would be if this process made it, as a supervisor records it.
 pub(crate) fn planned(call: &CallFolder) -> Option<String> {
-    Some(Place::own()?.path.join(name(call)).to_str()?.to_owned())
+    Some(Above::here()?.path.join(name(call)).to_str()?.to_owned())
 }
 
 /// Kills all that is in the cgroup of a call, and removes it once it is empty. `recorded` is what the call's folder says.
@@ -93,9 +137,10 @@ pub(crate) fn exists(call: &CallFolder) -> bool {
 
 /// Removes what earlier calls of this folder left below the cgroup of this process and what is empty.
 pub(crate) fn remove_empty(calls: &Path) {
-    let Some(own) = Place::own() else { return };
+    let Some(above) = Above::here() else { return };
     let suffix = format!(".{}", home(calls));
-    for entry in fs::read_dir(own.folder()).into_iter().flatten().flatten() {
+    let entries = above.folders().into_iter().flat_map(fs::read_dir).flatten().flatten();
+    for entry in entries {
         let name = entry.file_name();
         if name.to_str().is_some_and(|name| name.starts_with(PREFIX) && name.ends_with(&suffix)) {
             // The kernel refuses it while a process is in it.
@@ -118,18 +163,21 @@ fn home(calls: &Path) -> String {
     blake3::hash(calls.as_os_str().as_bytes()).to_hex()[..16].to_owned()
 }
 
-/// The places at which the cgroup of a call may be: below this process' own, and where its folder says, if that has its name.
+/// The places at which the cgroup of a call may be: where this process would make it, below this process' own, and where its
+/// folder says, if that has its name.
 fn candidates(call: &CallFolder, recorded: Option<&str>) -> Vec<PathBuf> {
-    let Some(own) = Place::own() else { return vec![] };
+    let Some(above) = Above::here() else { return vec![] };
+    let own = &above.place;
     let name = name(call);
-    let here = own.path.join(&name);
+    let (here, below) = (above.path.join(&name), own.path.join(&name));
+    let below = Some(below).filter(|below| *below != here);
     let recorded = recorded.map(PathBuf::from).filter(|path| {
         let is_plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
-        path.is_absolute() && is_plain && path.ends_with(&name) && *path != here
+        path.is_absolute() && is_plain && path.ends_with(&name) && *path != here && below.as_ref() != Some(path)
     });
     // One that this process is in would end this process too.
     let is_other = |path: &PathBuf| !own.path.starts_with(path);
-    let paths = std::iter::once(here).chain(recorded).filter(is_other);
+    let paths = std::iter::once(here).chain(below.clone()).chain(recorded).filter(is_other);
     paths.map(|path| own.at(&path)).collect()
 }
 
@@ -168,48 +216,6 @@ fn remove(folder: &Path) {
     }
 }
 
-/// A place in the hierarchy of cgroups.
-struct Place {
-    /// Where the hierarchy is mounted, and which of its cgroups is seen there.
-    mount: PathBuf,
-    root: PathBuf,
-    path: PathBuf,
-}
-
-impl Place {
-    /// The cgroup of this process; none if there is no cgroup v2.
-    fn own() -> Option<Self> {
-        let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-        let cgroups = fs::read_to_string("/proc/self/cgroup").ok()?;
-        Self::parsed(&mounts, &cgroups)
-    }
-
-    fn parsed(mounts: &str, cgroups: &str) -> Option<Self> {
-        let path = PathBuf::from(cgroups.lines().find_map(|line| line.strip_prefix("0::"))?);
-        let mounts = mounts.lines().filter_map(|line| {
-            let (left, right) = line.split_once(" - ")?;
-            let mut fields = left.split(' ').skip(3);
-            let (root, mount) = (fields.next()?, fields.next()?);
-            // A backslash would begin an escape.
-            let is_plain = right.starts_with("cgroup2 ") && !line.contains('\\');
-            is_plain.then(|| (PathBuf::from(root), PathBuf::from(mount)))
-        });
-        let is_within = |path: &Path| path.components().all(|part| part != Component::ParentDir);
-        let (root, mount) = mounts.into_iter().find(|(root, _)| path.starts_with(root))?;
-        is_within(&path).then_some(Self { mount, root, path })
-    }
-
-    /// The folder of another cgroup.
-    fn at(&self, path: &Path) -> PathBuf {
-        let below = path.strip_prefix(&self.root).unwrap_or(Path::new("not-mounted"));
-        self.mount.join(below)
-    }
-
-    fn folder(&self) -> PathBuf {
-        self.at(&self.path)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -219,6 +225,35 @@ mod tests {
 
     fn own(mounts: &str, cgroups: &str) -> Option<PathBuf> {
         Place::parsed(mounts, cgroups).map(|place| place.folder())
+    }
+
+    /// R67: the limit is tried as a command would get it, or it is said why there is none.
+    #[test]
+    fn r67_a_cgroup_of_a_call_limits_its_memory_or_says_why_not() {
+        let parent = tempfile::tempdir().unwrap();
+        let call = CallFolder::at(parent.path().join("one"));
+        let tried = try_limits();
+        let (started, cgroup) = CallCgroup::around(&call, Some(64 * limits::MIB), || {
+            // All that it fills is its own memory.
+            let mut command = std::process::Command::new("sh");
+            command.args(["-c", "x=xxxxxxxxxxxxxxxx; while :; do x=$x$x; done"]);
+            if tried.is_ok() { command.spawn().map(Some) } else { Ok(None) }
+        });
+        let limited = cgroup.as_ref().and_then(|cgroup| cgroup.memory);
+        if let Err(reason) = tried {
+            eprintln!("the memory of commands is not limited here: {reason}");
+            assert_eq!(limited, None, "{reason}");
+        } else {
+            assert_eq!(limited, Some(64 * limits::MIB));
+            assert!(!started.unwrap().unwrap().wait().unwrap().success());
+            let cgroup = cgroup.as_ref().unwrap();
+            assert!(!cgroup.end());
+            assert_eq!(cgroup.exceeded(), Some(Exceeded::MemoryMib(64)));
+        }
+        if let Some(cgroup) = cgroup {
+            cgroup.end();
+            assert!(!cgroup.folder.exists(), "it goes with its command");
+        }
     }
 
     #[test]
@@ -238,12 +273,13 @@ mod tests {
     /// R15: whatever a command writes as the place of its cgroup, only one with the name of its call is killed.
     #[test]
     fn r15_a_recorded_cgroup_of_another_name_is_not_believed() {
-        let Some(own) = Place::own() else { return eprintln!("skipped: there is no cgroup v2") };
+        let Some(above) = Above::here() else { return eprintln!("skipped: there is no cgroup v2") };
+        let own = &above.place;
         let call = CallFolder::at("/home/calls/one");
-        let here = own.at(&own.path.join(name(&call)));
-        assert_eq!(candidates(&call, None), std::slice::from_ref(&here));
+        let here: Vec<PathBuf> = above.folders().iter().map(|folder| folder.join(name(&call))).collect();
+        assert_eq!(candidates(&call, None), here);
         let good = format!("/some.slice/{}", name(&call));
-        assert_eq!(candidates(&call, Some(&good)), [here.clone(), own.at(Path::new(&good))]);
+        assert_eq!(candidates(&call, Some(&good)), [&here[..], &[own.at(Path::new(&good))]].concat());
         let other = CallFolder::at("/home/calls/two");
         for forged in [
             "/".to_owned(),
@@ -261,7 +297,7 @@ mod tests {
             format!("../{}", name(&call)),
             format!("/\0/{}", name(&call)).replace('\0', ".."),
         ] {
-            assert_eq!(candidates(&call, Some(&forged)), std::slice::from_ref(&here), "{forged}");
+            assert_eq!(candidates(&call, Some(&forged)), here, "{forged}");
         }
     }
 

@@ -469,7 +469,9 @@ async fn start(
         let sandbox = if is_confined { Some(sandbox::profile(&here, &folder, &of_call, &evidence)?) } else { None };
         let hosts = sandbox.as_ref().filter(|profile| profile.reaches_hosts());
         let hosts = hosts.map(|_| here.rules.hosts_of(NAME, &evidence.hosts, here.reach));
-        Ok(serde_json::to_vec(&Job { command, folder, call, limit_ms, input: stays, nonce: of_job, sandbox, hosts }))
+        let memory_bytes = sandbox.as_ref().and_then(|_| cgroup::memory_bytes(here.sandbox.memory_mib));
+        let (input, nonce) = (stays, of_job);
+        Ok(serde_json::to_vec(&Job { command, folder, call, limit_ms, input, nonce, sandbox, hosts, memory_bytes }))
     };
     let job = in_process("exec", job).await?.map_err(|error| not_started(error.into()))?;
     let mut supervisor = Command::new(&context.supervisor);

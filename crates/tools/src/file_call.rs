@@ -58,7 +58,7 @@ impl<'a> At<'a> {
 
     /// The workspace, with the paths outside that the call was allowed.
     pub(crate) fn workspace(&self) -> Result<Workspace, ToolError> {
-        let workspace = Workspace::open(&self.context.workspace, &self.context.protected)?;
+        let workspace = Workspace::open(&self.context.workspace, &self.context.kept())?;
         Ok(workspace.with(self.evidence.outside.clone()).judging(&self.context.rules, self.tool))
     }
 }

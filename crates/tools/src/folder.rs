@@ -36,6 +36,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, mkfifoat, openat, 
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use crate::cgroup::Exceeded;
 use crate::limits::{KEPT_HEAD_BYTES, KEPT_TAIL_BYTES, RECORD_BYTES};
 use crate::supervise::trace::Trace;
 use crate::{cgroup, supervisors};
@@ -84,6 +85,9 @@ pub(crate) struct ExitRecord {
     /// The nonce of the supervisor, which proves that it wrote the record.
     #[serde(default)]
     pub(crate) nonce: String,
+    /// The limit of its sandbox that it ran into.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) exceeded: Option<Exceeded>,
 }
 
 /// The state of a call, as its folder shows it.

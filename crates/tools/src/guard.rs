@@ -11,6 +11,9 @@
 //! - Each entry is looked at once before it is opened, and what was opened once more. Both looks also say what it is and how
 //!   long, so no tool asks again.
 //!
+//! What the sandbox of commands hides (keys of the user) is kept from tools for files too, by its device and inode. It is usually not
+//! below the workspace, so it is only looked for once a call, and compared.
+//!
 //! What must not be left out: the look before, since opening a pipe or a device has effects; and the look after, since the
 //! name may lead elsewhere by then.
 
@@ -36,20 +39,27 @@ use crate::paths::follow_links;
 pub struct Protected {
     folders: Vec<Arc<ProtectedPath>>,
     files: Vec<Arc<ProtectedPath>>,
+    /// What the sandbox of commands hides: files or folders, which may be around the workspace.
+    hidden: Vec<Arc<ProtectedPath>>,
 }
 
 impl Protected {
     /// Protects these files. The paths are absolute.
     pub fn files(files: impl IntoIterator<Item = PathBuf>) -> Self {
-        Self { folders: vec![], files: files.into_iter().map(ProtectedPath::new).collect() }
+        Self { files: files.into_iter().map(ProtectedPath::new).collect(), ..Self::default() }
     }
 
     /// Protects this folder. The path is absolute.
     pub fn folder(folder: PathBuf) -> Self {
-        Self { folders: vec![ProtectedPath::new(folder)], files: vec![] }
+        Self { folders: vec![ProtectedPath::new(folder)], ..Self::default() }
     }
 
-    /// All paths that are protected, as they were configured.
+    /// Protects these files and folders as the sandbox of commands hides them. The paths are absolute.
+    pub(crate) fn hidden(paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        Self { hidden: paths.into_iter().map(ProtectedPath::new).collect(), ..Self::default() }
+    }
+
+    /// All paths that belong to limulus, as they were configured.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.folders.iter().chain(&self.files).map(|protected| protected.path.as_path())
     }
@@ -59,6 +69,7 @@ impl Protected {
     pub fn and(mut self, other: &Self) -> Self {
         self.folders.extend_from_slice(&other.folders);
         self.files.extend_from_slice(&other.files);
+        self.hidden.extend_from_slice(&other.hidden);
         self
     }
 }
@@ -83,6 +94,16 @@ impl ProtectedPath {
             _ => Arc::clone(last.insert(Arc::new(Place::of(&self.path)))),
         }
     }
+
+    /// The same with one look if nothing is there, as is usual for what is hidden.
+    fn place_of_hidden(&self) -> Arc<Place> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let is_absent = || matches!(Seen::at(CWD, self.path.as_os_str()), Err(Errno::NOENT));
+        match last {
+            Some(place) if place.identity.is_none() && is_absent() => place,
+            _ => self.place(),
+        }
+    }
 }
 
 /// The permission bits of a mode.
@@ -95,10 +116,36 @@ const LONGEST_STEP_BYTES: usize = 3_000;
 pub(crate) struct Guard {
     folders: Vec<Arc<Place>>,
     files: Vec<Arc<Place>>,
+    hidden: Hidden,
     /// Folders that are neither protected nor below a protected one.
     clear: Mutex<BTreeSet<Identity>>,
     /// Everything below the protected folders; read only for what may have a second name.
     contents: OnceLock<BTreeSet<Identity>>,
+}
+
+/// What the sandbox of commands hides.
+#[derive(Debug, Default)]
+struct Hidden {
+    identities: BTreeSet<Identity>,
+    paths: Vec<PathBuf>,
+}
+
+impl Hidden {
+    /// Without what is around the workspace: there commands see it too.
+    fn of(paths: &[Arc<ProtectedPath>], workspace: Option<&Path>) -> Self {
+        let mut hidden = Self::default();
+        for place in paths.iter().map(|path| path.place_of_hidden()) {
+            if workspace.is_none_or(|workspace| !workspace.starts_with(&place.real)) {
+                hidden.identities.extend(place.identity);
+                hidden.paths.push(place.real.clone());
+            }
+        }
+        hidden
+    }
+
+    fn has(&self, path: &Path) -> bool {
+        self.paths.iter().any(|hidden| path.starts_with(hidden))
+    }
 }
 
 /// A protected path as it was when the call began.
@@ -137,9 +184,19 @@ pub(crate) struct Seen {
 #[error("it belongs to limulus itself (its home, its configuration or a key), and no tool may read or write it")]
 struct OwnFile;
 
+/// The error for what the sandbox hides.
+#[derive(Debug, thiserror::Error)]
+#[error("the sandbox hides it (a key of the user, or what `sandbox.hidden` names), and no tool may read or write it")]
+struct HiddenFile;
+
 /// Whether an error says that something is protected.
 pub(crate) fn is_own(error: &io::Error) -> bool {
-    matches!(error.get_ref(), Some(inner) if inner.is::<OwnFile>())
+    matches!(error.get_ref(), Some(inner) if inner.is::<OwnFile>()) || is_hidden(error)
+}
+
+/// Whether an error says that the sandbox hides something.
+pub(crate) fn is_hidden(error: &io::Error) -> bool {
+    matches!(error.get_ref(), Some(inner) if inner.is::<HiddenFile>())
 }
 
 fn refused() -> io::Error {
@@ -147,22 +204,24 @@ fn refused() -> io::Error {
 }
 
 impl Guard {
-    pub(crate) fn new(protected: &Protected) -> Self {
+    /// For the tools of a call in this workspace, which has no links in its path.
+    pub(crate) fn of(protected: &Protected, workspace: Option<&Path>) -> Self {
         let folders: Vec<_> = protected.folders.iter().map(|path| path.place()).collect();
         let files = protected.files.iter().map(|path| path.place()).collect();
-        Self { folders, files, clear: Mutex::default(), contents: OnceLock::new() }
+        let hidden = Hidden::of(&protected.hidden, workspace);
+        Self { folders, files, hidden, clear: Mutex::default(), contents: OnceLock::new() }
     }
 
     /// Whether a protected folder is in this one, and so not the other way round. Most walks upwards end there.
     fn is_above(&self, identity: Identity) -> bool {
         let above = self.folders.iter().flat_map(|folder| &folder.above);
-        above
-            .filter(|(_, known)| *known == Some(identity))
-            .any(|(path, _)| !self.folders.iter().any(|folder| path.starts_with(&folder.real)))
+        above.filter(|(_, known)| *known == Some(identity)).any(|(path, _)| {
+            !self.hidden.has(path) && !self.folders.iter().any(|folder| path.starts_with(&folder.real))
+        })
     }
 
     fn is_off(&self) -> bool {
-        self.folders.is_empty() && self.files.is_empty()
+        self.folders.is_empty() && self.files.is_empty() && self.hidden.paths.is_empty()
     }
 
     /// An error if this open folder is protected, or below a protected one.
@@ -225,13 +284,17 @@ impl Guard {
     pub(crate) fn path(&self, real: &Path) -> io::Result<()> {
         let is_own = self.folders.iter().any(|folder| real.starts_with(&folder.real))
             || self.files.iter().any(|file| same(real.as_os_str())(file.real.as_os_str()));
-        if is_own { Err(refused()) } else { Ok(()) }
+        if is_own {
+            return Err(refused());
+        }
+        if self.hidden.has(real) { Err(io::Error::other(HiddenFile)) } else { Ok(()) }
     }
 
     /// Whether a folder is one of the protected ones. For walks, which do not enter it.
     pub(crate) fn is_protected_folder(&self, folder: &Path) -> bool {
         let here = |seen: Seen| self.folders.iter().any(|protected| protected.identity == Some(seen.identity));
-        !self.is_off() && Seen::at(CWD, folder.as_os_str()).is_ok_and(here)
+        let hidden = |seen: &Seen| self.hidden.identities.contains(&seen.identity);
+        !self.is_off() && Seen::at(CWD, folder.as_os_str()).is_ok_and(|seen| hidden(&seen) || here(seen))
     }
 
     fn judge(&self, seen: &Seen) -> io::Result<()> {
@@ -239,6 +302,9 @@ impl Guard {
         let is_known = known.iter().any(|protected| protected.identity == Some(seen.identity));
         if is_known || (seen.may_be_alias && self.contents().contains(&seen.identity)) {
             return Err(refused());
+        }
+        if self.hidden.identities.contains(&seen.identity) {
+            return Err(io::Error::other(HiddenFile));
         }
         Ok(())
     }
@@ -371,7 +437,7 @@ mod tests {
             fs::write(root.join(file), "x").unwrap();
         }
         fs::hard_link(root.join("home/journal.db"), root.join("other/alias")).unwrap();
-        let guard = Guard::new(&Protected::files([root.join("key")]).and(&Protected::folder(root.join("home"))));
+        let guard = Guard::of(&Protected::files([root.join("key")]).and(&Protected::folder(root.join("home"))), None);
         let open = |path: &str| fs::File::open(root.join(path)).unwrap();
         for (path, expected) in [("key", true), ("other/alias", true), ("other/plain", false)] {
             assert_eq!(guard.opened(open(path)).is_err_and(|error| is_own(&error)), expected, "{path}, opened");
@@ -395,5 +461,43 @@ mod tests {
             let refused = guard.entry(open(folder), OsStr::new(name)).is_err_and(|error| is_own(&error));
             assert_eq!(refused, expected, "{folder}/{name}, an entry");
         }
+    }
+
+    /// R67: what the sandbox hides is not opened, under any name, and the rest is.
+    #[test]
+    fn r67_what_the_sandbox_hides_is_refused_by_what_it_is() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        for folder in ["me/.ssh/deep", "me/project", "me/.config"] {
+            fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        for file in ["me/.ssh/id", "me/.netrc", "me/project/plain"] {
+            fs::write(root.join(file), "x").unwrap();
+        }
+        fs::hard_link(root.join("me/.netrc"), root.join("me/project/alias")).unwrap();
+        let hidden = [".ssh", ".netrc", ".config/gh", "project"].map(|name| root.join("me").join(name));
+        let guard = Guard::of(&Protected::hidden(hidden), Some(&root.join("me/project/deeper")));
+        let open = |path: &str| fs::File::open(root.join(path)).unwrap();
+        let is_hidden = |result: io::Result<()>| result.is_err_and(|error| super::is_hidden(&error) && is_own(&error));
+        for (path, expected) in [("me/.netrc", true), ("me/project/alias", true), ("me/project/plain", false)] {
+            assert_eq!(is_hidden(guard.opened(open(path)).map(drop)), expected, "{path}, opened");
+        }
+        for (path, expected) in [("me/.ssh", true), ("me/.ssh/deep", true), ("me/project", false), ("me", false)] {
+            assert_eq!(is_hidden(guard.folder(open(path))), expected, "{path}, a folder");
+        }
+        for (path, expected) in [("me/.config/gh/hosts", true), ("me/.ssh/new", true), ("me/.config/git", false)] {
+            assert_eq!(is_hidden(guard.path(&root.join(path))), expected, "{path}, a path");
+        }
+        for (folder, name, expected) in [
+            ("me", ".ssh", true),
+            ("me/.ssh", "new", true),
+            ("me/project", "alias", true),
+            ("me/project", "new", false),
+        ] {
+            assert_eq!(is_hidden(guard.entry(open(folder), OsStr::new(name)).map(drop)), expected, "{folder}/{name}");
+        }
+        assert!(
+            guard.is_protected_folder(&root.join("me/.ssh")) && !guard.is_protected_folder(&root.join("me/project"))
+        );
     }
 }

@@ -103,7 +103,7 @@ pub use policy_explained::{ExplainedAct, allows, defaults, denies, explain, sugg
 pub use policy_rules::{CallRules, is_glob};
 pub use process::{HeldProcess, command_of};
 pub use protection::{adopt_what_commands_leave, end_below, hide_from_commands, inherit_orphans};
-pub use sandbox::{CONFINE, reachable_hosts, run_sandboxed, sandbox_support, sandbox_support_here};
+pub use sandbox::{CONFINE, limited_memory_mib, reachable_hosts, run_sandboxed, sandbox_support, sandbox_support_here};
 pub use schema_validator::{SchemaValidator, Violation};
 pub use search::{SearchApi, SearchProvider};
 pub use size::size;

@@ -71,6 +71,7 @@ fn run(workspace: &Workspace, arguments: &LsArguments, cancel: &Cancel) -> Resul
         let name = OsStr::from_bytes(name);
         // Neither the size of a key nor what a link of the home leads to is shown.
         let shown = match path.guard.entry_of_judged(&folder, name) {
+            Err(error) if guard::is_hidden(&error) => format!("{} (hidden by the sandbox)\n", name.to_string_lossy()),
             Err(error) if guard::is_own(&error) => format!("{} (of limulus itself)\n", name.to_string_lossy()),
             found => line(&folder, name, found.ok().flatten()),
         };

@@ -61,7 +61,7 @@ impl Workspace {
             let folder = hold(path).map_err(wrong)?;
             (place_of(&folder).or_else(|_| fs::canonicalize(path)).map_err(wrong)?, folder)
         };
-        let guard = Guard::new(protected);
+        let guard = Guard::of(protected, Some(&root));
         guard.folder(&folder).map_err(wrong)?;
         Ok(Self {
             root,

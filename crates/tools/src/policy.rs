@@ -120,7 +120,7 @@ fn judge(
         }
         return Err(unknown(&request.tool, settings.tools.iter().map(|spec| spec.name.as_str())));
     };
-    let workspace = Workspace::open(&context.workspace, &context.protected)?;
+    let workspace = Workspace::open(&context.workspace, &context.kept())?;
     let call = context.tools.parse(&request.tool, &request.arguments)?;
     let acts = call.acts(&CallSite { context, workspace: &workspace })?;
     let mut written = vec![];
@@ -262,6 +262,18 @@ fn by_default(settings: &Settings, act: &str, paths: &[&ResolvedPath]) -> Verdic
     Verdict { evidence, reason, ..verdict }
 }
 
+/// Where commands cannot write in the workspace either, tools for files ask.
+fn by_read_only_sandbox(act: &str, paths: &[ResolvedPath]) -> Verdict {
+    let inside: Vec<&ResolvedPath> = paths.iter().filter(|path| path.inside).collect();
+    if inside.is_empty() {
+        return Verdict::allowed();
+    }
+    let shown: Vec<&str> = inside.iter().map(|path| path.shown.as_str()).collect();
+    let reason = Some(format!("{act} {}, while the sandbox is read-only", shown.join(", ")));
+    let evidence = Evidence { outside: inside.iter().map(|path| path.real.clone()).collect(), ..Evidence::default() };
+    Verdict { decision: Policy::Ask, evidence, reason, grant: None }
+}
+
 /// What a question says of files that other programs run or load.
 const EXECUTED: &str = "which other programs run or load";
 
@@ -274,6 +286,9 @@ pub fn asks_about_executed_files(question: &str) -> bool {
 /// workspace as well; the stricter one decides.
 fn by_change(settings: &Settings, (tool, act): (&str, &str), paths: &[ResolvedPath]) -> Verdict {
     let mut verdict = by_paths(settings, (tool, act), paths);
+    if settings.sandbox.mode == SandboxMode::ReadOnly {
+        verdict = verdict.and(by_read_only_sandbox(act, paths));
+    }
     let executed: Vec<&ResolvedPath> = paths.iter().filter(|path| path.is_executed()).collect();
     if verdict.decision == Policy::Deny || executed.is_empty() {
         return verdict;

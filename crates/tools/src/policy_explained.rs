@@ -44,7 +44,7 @@ pub fn explain(settings: &Settings, tool: &str, arguments: &[u8]) -> Result<Vec<
     let context = context_of(settings);
     let spec =
         settings.tool(tool).ok_or_else(|| unknown(tool, settings.tools.iter().map(|spec| spec.name.as_str())))?;
-    let workspace = Workspace::open(&context.workspace, &context.protected)?;
+    let workspace = Workspace::open(&context.workspace, &context.kept())?;
     let acts = context.tools.parse(tool, arguments)?.acts(&CallSite { context: &context, workspace: &workspace })?;
     let rules = &settings.policy;
     let mut explained = vec![];
@@ -115,7 +115,7 @@ pub fn suggest(
 ) -> Option<PolicyRule> {
     let context = context_of(settings);
     let spec = settings.tool(tool)?;
-    let workspace = Workspace::open(&context.workspace, &context.protected).ok()?;
+    let workspace = Workspace::open(&context.workspace, &context.kept()).ok()?;
     let acts = context.tools.parse(tool, arguments).ok()?;
     let acts = acts.acts(&CallSite { context: &context, workspace: &workspace }).ok()?;
     let (is_given, mut offered) = (!patterns.is_empty(), Offered::default());

@@ -138,7 +138,8 @@ pub(crate) fn how(record: &ExitRecord) -> String {
         [] => String::new(),
         pids => format!("; these of its processes could not be ended: {pids:?}"),
     };
-    format!("{line}{trouble}{survivors}")
+    let exceeded = record.exceeded.map(|exceeded| format!("; {}", exceeded.sentence())).unwrap_or_default();
+    format!("{line}{trouble}{survivors}{exceeded}")
 }
 
 fn signal_name(signal: i32) -> &'static str {

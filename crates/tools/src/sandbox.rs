@@ -19,16 +19,19 @@ use rustix::process::geteuid;
 
 use crate::caches;
 use crate::call::Context;
+use crate::cgroup::{self, CallCgroup, Exceeded};
 use crate::command_env;
 use crate::error::ToolError;
 use crate::evidence::Evidence;
 use crate::exec::NAME as EXEC;
 use crate::fetch::NetworkPolicy;
 use crate::folder::CallFolder;
+use crate::guard::Protected;
 use crate::limits::NETWORK_HOSTS_NAMED;
 use crate::paths::THIS_PROGRAM;
 use crate::policy_rules::CallRules;
 use crate::supervise::proxy::{NetworkReport, Proxy, refusals};
+use crate::supervisors;
 
 /// The word of the hidden subcommand that is [`confine::confine_main`].
 pub const CONFINE: &str = "confine";
@@ -167,8 +170,19 @@ pub fn reachable_hosts(settings: &Settings) -> Vec<String> {
     CallRules::of(settings).hosts_of(EXEC, &[], NetworkPolicy::Public).allow
 }
 
-/// Runs a command in the sandbox of these settings, in the foreground of this process. Returns how it ended, and which hosts it was
-/// refused.
+/// MiB of memory that all processes of a command use together in the sandbox of these settings, if this machine holds it; why not.
+/// It may block.
+///
+/// # Errors
+/// Returns why their memory is not limited.
+pub fn limited_memory_mib(settings: &Sandbox) -> Result<u64, String> {
+    cgroup::try_limits()?;
+    let bytes = cgroup::memory_bytes(settings.memory_mib).ok_or("the memory of the machine is not known")?;
+    Ok(bytes / (1 << 20))
+}
+
+/// Runs a command in the sandbox of these settings, in the foreground of this process. Returns how it ended, and what it was refused,
+/// a sentence each.
 ///
 /// # Errors
 /// Returns why it did not run.
@@ -176,7 +190,7 @@ pub fn run_sandboxed(
     settings: &Settings,
     (own, network): (Vec<PathBuf>, NetworkPolicy),
     words: &[OsString],
-) -> Result<(ExitStatus, Option<String>), String> {
+) -> Result<(ExitStatus, Vec<String>), String> {
     let program = Path::new(THIS_PROGRAM);
     let support = sandbox_support(program)?;
     let root = fs::canonicalize(&settings.workspace).map_err(|error| format!("{}: {error}", settings.workspace))?;
@@ -192,7 +206,10 @@ pub fn run_sandboxed(
     let environment = command_env::variables(&[], &[]);
     let command = profile.proxied_command(&launcher(program), first, rest.to_vec(), environment);
     let (mut command, receiver) = command.map_err(|error| error.to_string())?;
-    let ended = command.spawn().and_then(|mut child| {
+    let call = CallFolder::at(folder.clone());
+    let memory = cgroup::memory_bytes(settings.sandbox.memory_mib);
+    let (started, cgroup) = CallCgroup::around(&call, memory, || command.spawn());
+    let ended = started.and_then(|mut child| {
         let hosts = CallRules::of(settings).hosts_of(EXEC, &[], network);
         let proxy = receiver.and_then(|receiver| {
             let handle = fs::File::open(&folder).ok()?;
@@ -202,11 +219,18 @@ pub fn run_sandboxed(
         proxy.inspect(Proxy::finish);
         ended
     });
-    let refused = NetworkReport::read(&CallFolder::at(folder.clone()));
-    let refused = refused.and_then(|report| refusals(&report, NETWORK_HOSTS_NAMED));
+    let refused = NetworkReport::read(&call).and_then(|report| refusals(&report, NETWORK_HOSTS_NAMED));
+    let refused = refused.map(|hosts| format!("its sandbox refused {hosts}"));
+    let created = ConfineReport::read(&call.path().join(REPORT)).ok().and_then(|report| created_note(&report.created));
+    let exceeded = cgroup.and_then(|cgroup| {
+        supervisors::repeat(|| cgroup.end());
+        cgroup.exceeded()
+    });
+    let exceeded = exceeded.map(Exceeded::sentence);
     // It holds nothing that anybody needs.
     let _ = fs::remove_dir_all(&folder);
-    Ok((ended.map_err(|error| format!("the command could not be started: {error}"))?, refused))
+    let ended = ended.map_err(|error| format!("the command could not be started: {error}"))?;
+    Ok((ended, exceeded.into_iter().chain(refused).chain(created).collect()))
 }
 
 fn of_settings(
@@ -217,7 +241,7 @@ fn of_settings(
     report: PathBuf,
 ) -> Result<Profile, String> {
     let home = user_home()?;
-    let hidden = hidden(sandbox)?.into_iter().chain(own).collect();
+    let hidden = hidden_paths(sandbox, &home).chain(own).collect();
     Ok(Profile {
         workspace: root.to_owned(),
         folder: root.to_owned(),
@@ -239,16 +263,37 @@ fn of_settings(
     })
 }
 
-/// What commands cannot read, besides what is Limulus' own.
-pub(crate) fn hidden(sandbox: &Sandbox) -> Result<Vec<PathBuf>, String> {
-    let home = user_home()?;
-    let known = confine::default_hidden(&home, account_home().as_deref().unwrap_or(&home));
-    Ok(known.into_iter().chain(sandbox.hidden.iter().map(|path| expanded(path, &home))).collect())
+/// What commands cannot read, besides what belongs to limulus, by its names.
+pub(crate) fn hidden_names(sandbox: &Sandbox) -> Result<Vec<PathBuf>, String> {
+    Ok(hidden_paths(sandbox, &user_home()?).collect())
 }
 
 /// The folder in which the keys of the user are.
 fn user_home() -> Result<PathBuf, String> {
     home().or_else(account_home).ok_or_else(|| "nobody knows where keys of the user are: set HOME".to_owned())
+}
+
+/// What commands cannot read in the sandbox of these settings, besides what belongs to limulus.
+fn hidden_paths(sandbox: &Sandbox, home: &Path) -> impl Iterator<Item = PathBuf> {
+    let account = account_home();
+    let known = confine::default_hidden(home, account.as_deref().unwrap_or(home));
+    known.into_iter().chain(sandbox.hidden.iter().map(|path| expanded(path, home)))
+}
+
+/// The same for tools for files. What was found there is kept for the next call.
+pub(crate) fn hidden(sandbox: &Sandbox) -> Protected {
+    static LAST: Mutex<Option<(PathBuf, Vec<String>, Protected)>> = Mutex::new(None);
+    // Without a home there is none with keys; commands do not run then.
+    let Some(home) = home().or_else(account_home) else { return Protected::default() };
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*last {
+        Some((of, hidden, protected)) if *of == home && *hidden == sandbox.hidden => protected.clone(),
+        _ => {
+            let protected = Protected::hidden(hidden_paths(sandbox, &home));
+            *last = Some((home, sandbox.hidden.clone(), protected.clone()));
+            protected
+        }
+    }
 }
 
 /// Removes what the sandbox of a command leaves in the workspace if it is killed. May block.
@@ -268,7 +313,7 @@ pub(crate) fn note(call: &CallFolder, failed: bool, access: SandboxMode) -> Opti
         return None;
     }
     let report = ConfineReport::read(&call.path().join(REPORT)).ok();
-    let Some(ConfineReport { state, unprotected, .. }) = report else {
+    let Some(ConfineReport { state, unprotected, created, .. }) = report else {
         return Some("[the command was ended before its sandbox was set up]\n".to_owned());
     };
     let inside = match state {
@@ -285,8 +330,34 @@ pub(crate) fn note(call: &CallFolder, failed: bool, access: SandboxMode) -> Opti
     });
     let refused = NetworkReport::read(call).and_then(|report| refusals(&report, NETWORK_HOSTS_NAMED));
     let refused = refused.map(|hosts| format!("[its sandbox refused {hosts}]\n"));
-    Some(inside.to_owned() + &refused.unwrap_or_default() + &open.unwrap_or_default())
+    let created = created_note(&created).map(|sentence| format!("[{sentence}]\n"));
+    let notes = [refused, open, created].into_iter().flatten();
+    Some(notes.fold(inside.to_owned(), |text, note| text + &note))
 }
+
+/// What a command has left that other programs run.
+fn created_note(created: &[PathBuf]) -> Option<String> {
+    // The command has chosen these names.
+    let shown = |path: &PathBuf| format!("`{}`", shown_path(&path.to_string_lossy()));
+    let named: Vec<String> = created.iter().take(EXECUTED_NAMED).map(shown).collect();
+    let named = match (named.len(), created.len()) {
+        (_, 0) => return None,
+        (named_of, all) if named_of < all => format!("{} and {} more", named.join(", "), all - named_of),
+        _ => named.join(", "),
+    };
+    Some(format!("the command created {named}, which other programs run: look at it before you enter its folder"))
+}
+
+/// A path of a command in one line, with its end if it is long.
+fn shown_path(path: &str) -> String {
+    let begin = path.ceil_char_boundary(path.len().saturating_sub(PATH_SHOWN_BYTES));
+    let cut = if begin > 0 { "…" } else { "" };
+    format!("{cut}{}", path[begin..].escape_debug())
+}
+
+/// How many of these are named, and how much of each is shown.
+const PATH_SHOWN_BYTES: usize = 200;
+const EXECUTED_NAMED: usize = 3;
 
 /// Said of each command that fails inside.
 const INSIDE: &str = "[it ran in a sandbox: it can write in the workspace and in $TMPDIR only, cannot read keys, and reaches no hosts but \
@@ -377,6 +448,21 @@ mod tests {
         let hosts = "[its sandbox refused h0.example:443 (not on the public internet), h1.example:443 ";
         assert!(said.starts_with(INSIDE) && said.contains(hosts), "{said}");
         assert!(said.ends_with("h4.example:443 (not on the public internet) and 2 more]\n"), "{said}");
+    }
+
+    /// R67: the model and the user read what a command has left that other programs run.
+    #[test]
+    fn r67_what_a_command_created_that_others_run_is_said_in_one_line() {
+        let home = tempfile::tempdir().unwrap();
+        let call = CallFolder::at(home.path());
+        let long = format!("{}/.envrc", "é".repeat(200));
+        let report = serde_json::json!({ "state": "confined", "created": ["sub/.envrc", "a\nb]\n[x/.husky", long, ".idea", ".zed"] });
+        fs::write(home.path().join(REPORT), report.to_string()).unwrap();
+        let said = note(&call, false, SandboxMode::Workspace).unwrap();
+        let begin = "[the command created `sub/.envrc`, `a\\nb]\\n[x/.husky`, `…é";
+        let end = "é/.envrc` and 2 more, which other programs run: look at it before you enter its folder]\n";
+        assert!(said.starts_with(begin) && said.ends_with(end) && said.lines().count() == 1, "{said}");
+        assert!(said.len() < 500, "{said}");
     }
 
     /// R69: the commands of a workspace find the copies of the ones before, and no other workspace has them.

@@ -39,7 +39,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("simulator", &["engine", "journal", "faulty-vfs"]),
     ("model-server", &[]),
     ("testkit", &["engine", "models", "tools", "runtime"]),
-    ("bench", &["engine", "journal", "models", "tools", "runtime", "protocol", "model-server"]),
+    ("bench", &["engine", "journal", "models", "confine", "tools", "runtime", "protocol", "model-server"]),
     ("xtask", &[]),
 ];
 

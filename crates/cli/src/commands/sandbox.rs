@@ -56,6 +56,10 @@ struct Checked<'a> {
     /// What holds: `A` (all layers), `B` (no namespaces), `C` (nothing).
     tier: Tier,
     layers: &'a SandboxLayers,
+    /// Whether the memory of all processes of a command is limited.
+    memory: LayerState,
+    /// How much it is, MiB.
+    memory_mib: Option<u64>,
     /// The hosts that commands reach without a question.
     hosts: Vec<String>,
 }
@@ -71,11 +75,11 @@ pub(crate) fn run(args: SandboxArgs, globals: &Globals) -> Result<(), CliError> 
             })?;
             let layers = &support.layers;
             let hosts = tools::reachable_hosts(&settings);
-            print(&if as_json {
-                json(&Checked { settings: &settings.sandbox, tier: layers.tier, layers, hosts })
-            } else {
-                lay_out(&settings.sandbox, layers, &hosts)
-            })
+            let limited = tools::limited_memory_mib(&settings.sandbox);
+            let memory_mib = limited.as_ref().ok().copied();
+            let memory = limited.map_or_else(|reason| LayerState::Absent { reason }, |_| LayerState::Enforced);
+            let checked = Checked { settings: &settings.sandbox, tier: layers.tier, layers, memory, memory_mib, hosts };
+            print(&if as_json { json(&checked) } else { lay_out(&checked) })
         }
         SandboxCommand::Run { agent, words } => {
             let settings = settings(globals, &agent)?;
@@ -87,15 +91,15 @@ pub(crate) fn run(args: SandboxArgs, globals: &Globals) -> Result<(), CliError> 
                     hint: "`limulus config set sandbox.mode workspace` switches it on".into(),
                 });
             }
-            let refused = |what: String| CliError::Refused {
+            let missing = |what: String| CliError::Refused {
                 exit: Exit::Refused,
                 what,
                 hint: "`limulus sandbox check` shows what holds here".into(),
             };
             let own = vec![globals.home.clone()];
-            let (ended, hosts) = tools::run_sandboxed(&settings, (own, network), &words).map_err(refused)?;
-            if let Some(hosts) = hosts {
-                say_lines(&word(format!("its sandbox refused {hosts}")));
+            let (ended, refused) = tools::run_sandboxed(&settings, (own, network), &words).map_err(missing)?;
+            for sentence in refused {
+                say_lines(&word(sentence));
             }
             // The end of the command is the end of this one, as a shell hands it on.
             std::process::exit(ended.code().or_else(|| Some(128 + ended.signal()?)).unwrap_or(1));
@@ -109,7 +113,8 @@ fn settings(globals: &Globals, agent: &str) -> Result<Settings, CliError> {
     Ok(config.resolve(Subject { agent, overrides: &overrides, session, date: &today() })?.settings)
 }
 
-fn lay_out(settings: &Sandbox, layers: &SandboxLayers, hosts: &[String]) -> String {
+fn lay_out(checked: &Checked<'_>) -> String {
+    let Checked { settings, layers, hosts, .. } = checked;
     let mut page = Page::default();
     page.line(match settings.mode {
         SandboxMode::Workspace => "commands write in the workspace and in a temporary folder of their own",
@@ -138,9 +143,11 @@ fn lay_out(settings: &Sandbox, layers: &SandboxLayers, hosts: &[String]) -> Stri
         ("ipc", &layers.ipc),
         ("landlock", &layers.landlock),
         ("seccomp", &layers.seccomp),
+        ("memory", &checked.memory),
     ];
     let rows = rows.map(|(name, state)| {
         let (holds, why) = match state {
+            LayerState::Enforced if name == "memory" => ("holds", most_memory(checked.memory_mib)),
             LayerState::Enforced => ("holds", String::new()),
             LayerState::Partial { reason } => ("in part", printable_line(reason).into_owned()),
             LayerState::Absent { reason } => ("does not hold", printable_line(reason).into_owned()),
@@ -148,4 +155,9 @@ fn lay_out(settings: &Sandbox, layers: &SandboxLayers, hosts: &[String]) -> Stri
         [format!("  {name}"), word(holds), why]
     });
     page.text() + &columns(&rows)
+}
+
+/// What all processes of a command may use together.
+fn most_memory(mib: Option<u64>) -> String {
+    mib.map(|mib| word(format!("{mib} MiB for all processes of a command"))).unwrap_or_default()
 }

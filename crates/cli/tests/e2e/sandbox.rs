@@ -251,8 +251,10 @@ fn r60_r67_a_command_writes_outside_what_somebody_approved() {
     assert_eq!(fs::read_to_string(user.join("other/a")).unwrap(), "out\n", "{text}");
     assert!(!user.join("b").exists() && !text.contains("PRIVATE"), "{text}");
     let reads = call(&format!("cat {key}"), &json!({ "writable": [key] }));
-    let text = approved(&reads, &format!("write to {key} "), &|| ());
-    assert!(text.contains("is hidden, whatever is approved") && !text.contains("PRIVATE"), "{text}");
+    // Nobody is asked for what no approval opens.
+    let refused = home.run(&["agent", "--verbose", "-m", &reads]).expect_code(0);
+    let text = refused.out + &refused.err;
+    assert!(text.contains("the sandbox hides it") && !text.contains("PRIVATE"), "{text}");
     let follows = call(&format!("echo out > {moved}/c"), &json!({ "writable": [moved] }));
     let text = approved(&follows, &format!("write to {moved} "), &|| {
         fs::remove_dir(&moved).unwrap();
@@ -374,4 +376,39 @@ fn r67_a_command_can_be_tried_in_the_sandbox() {
     assert!(!home.file("../outside").exists());
     let off = home.with("LIMULUS_SANDBOX__MODE", "off");
     off.run(&["sandbox", "run", "true"]).expect_code(3).expect_err("sandbox.mode is off");
+}
+
+/// R67: what a command leaves in a folder below that other programs run is said, and what is there already stays as it is.
+#[test]
+fn r67_what_a_command_left_for_others_to_run_is_said() {
+    let Some(home) = confined().filter(holds_all) else { return };
+    fs::create_dir_all(home.file("old")).unwrap();
+    fs::write(home.file("old/.envrc"), "own").unwrap();
+    let command = "mkdir -p sub && echo evil > sub/.envrc; echo evil > old/.envrc; echo over";
+    let answer = home.run(&["agent", "-m", &format!("run `{command}`")]).expect_code(0);
+    let said = "the command created `sub/.envrc`, which other programs run: look at it before you enter its folder";
+    assert!(answer.out.contains(said) && answer.out.contains("over"), "{answer:?}");
+    assert_eq!(home.text("old/.envrc"), "own");
+    let tried = home.run(&["sandbox", "run", "--", "sh", "-c", "mkdir -p new/.husky"]).expect_code(0);
+    assert!(tried.out.contains("`new/.husky`") || tried.err.contains("`new/.husky`"), "{tried:?}");
+}
+
+/// R67: a command that uses more memory than it may is ended, where the kernel holds that; else `sandbox check` says why not.
+#[test]
+fn r67_a_command_has_its_limit_of_memory_or_the_check_says_why_not() {
+    let Some(home) = confined() else { return };
+    let home = home.with("LIMULUS_SANDBOX__MEMORY_MIB", "64");
+    let checked = home.json(&["sandbox", "check"]);
+    let shown = home.run(&["sandbox", "check"]).expect_code(0);
+    if let Some(reason) = checked["memory"]["absent"]["reason"].as_str() {
+        eprintln!("the memory of commands is not limited here: {reason}");
+        assert!(shown.out.contains("memory") && shown.out.contains(reason), "{shown:?}");
+        assert!(checked["memory_mib"].is_null(), "{checked}");
+        return;
+    }
+    assert_eq!(checked["memory_mib"], 64);
+    assert!(shown.out.contains("64 MiB for all processes of a command"), "{shown:?}");
+    let command = "x=xxxxxxxxxxxxxxxx; while :; do x=$x$x; done";
+    let answer = home.run(&["agent", "-m", &format!("run `{command}`")]).expect_code(0);
+    assert!(answer.out.contains("more than the 64 MiB of memory"), "{answer:?}");
 }

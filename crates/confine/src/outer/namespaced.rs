@@ -16,12 +16,11 @@ use crate::handover::ListenerSender;
 use crate::init::{InitMessage, InitOrder, InitPipes};
 use crate::launch::{self, INIT, hand_over};
 use crate::profile::{NetworkAccess, Tier, WorkspaceAccess};
-use crate::protect::Protection;
-use crate::report::{
-    ConfineReport, ConfineState, LayerState, ReportFile, SandboxLayers, UnavailableCache, Unprotected,
-};
+use crate::protect::{Protection, ProtectionEnd};
+use crate::report::{ConfineReport, ConfineState, LayerState, ReportFile, SandboxLayers, UnavailableCache};
 use crate::setup::{AtStep as _, SetupError, SetupStep};
 use crate::signals::{CommandEnd, Receiver, Signals};
+use crate::view::ViewEntry;
 use crate::{capabilities, namespaces};
 
 /// Runs the command in namespaces of its own, until it and everything that it started has ended.
@@ -33,7 +32,7 @@ pub(super) fn run(
 ) -> Result<CommandEnd, SetupError> {
     // Without it the command reaches nothing, as it is then for the caller too.
     let sender = launch.listener.as_deref().and_then(|name| ListenerSender::connect(name).ok());
-    namespaces::enter(plan.profile.network)?;
+    namespaces::enter()?;
     // It starts while this process goes on with its own part.
     let mut init = Init::start(plan, &launch.words)?;
     plan.caches.belong_to(init.pid());
@@ -50,22 +49,26 @@ fn run_with(
     (arguments, sender): (&[OsString], Option<ListenerSender>),
     report: &mut ReportFile,
 ) -> Result<CommandEnd, SetupError> {
-    namespaces::bring_loopback_up(plan.profile.network)?;
-    let proxy_port = sender.and_then(|sender| sender.listen().ok());
     hide()?;
     // From here on this process has something to clean up, so a signal must not end it.
     let signals = Signals::hold().at(SetupStep::Init, "signals")?;
     let protection = protection(plan)?;
-    let order = order(plan, &protection, arguments, proxy_port);
-    let confined = order.and_then(|order| run_protected(init, plan, &order, &signals, report));
+    let entries = entries(plan, &protection);
+    let confined = entries.and_then(|entries| {
+        init.until_bound()?;
+        let proxy_port = sender.and_then(|sender| listen(init, sender));
+        capabilities::forget().at(SetupStep::Init, "capabilities")?;
+        let order = order(plan, entries, arguments, proxy_port)?;
+        run_protected(init, (plan, &protection), &order, &signals, report)
+    });
     if confined.is_err() {
         // What is protected stays so until nothing is left that could change it.
         init.kill();
     }
-    let lost = protection.end();
+    let ProtectionEnd { unprotected, created } = protection.end();
     let (end, confined) = confined?;
-    if lost != confined.unprotected {
-        let _ = report.write(&ConfineReport { unprotected: lost, ..confined });
+    if unprotected != confined.unprotected || !created.is_empty() {
+        let _ = report.write(&ConfineReport { unprotected, created, ..confined });
     }
     Ok(end)
 }
@@ -77,15 +80,27 @@ fn protection(plan: &Plan) -> Result<Protection, SetupError> {
     }
 }
 
+/// The view of the command.
+fn entries(plan: &Plan, protection: &Protection) -> Result<Vec<ViewEntry>, SetupError> {
+    let mut entries = plan.entries()?;
+    entries.extend(protection.entries());
+    Ok(entries)
+}
+
+/// Listens in the network of the first process inside, and gives the socket away. Returns the port; none if it fails, since then the
+/// command reaches nothing.
+fn listen(init: &Init, sender: ListenerSender) -> Option<u16> {
+    capabilities::with_kept(|| namespaces::enter_network_of(init.pid()).map_err(io::Error::other)).ok()?;
+    sender.listen().ok()
+}
+
 /// What the first process inside is to do.
 fn order(
     plan: &Plan,
-    protection: &Protection,
+    entries: Vec<ViewEntry>,
     arguments: &[OsString],
     proxy_port: Option<u16>,
-) -> Result<Order, SetupError> {
-    let mut entries = plan.entries()?;
-    entries.extend(protection.entries());
+) -> Result<String, SetupError> {
     let order = InitOrder {
         program: arguments[0].clone(),
         arguments: arguments[1..].to_vec(),
@@ -99,35 +114,29 @@ fn order(
         proxy_port,
         limits: plan.profile.limits.clone(),
     };
-    let line = serde_json::to_string(&order).at(SetupStep::Profile, "the profile")? + "\n";
-    Ok(Order { line, unprotected: protection.unprotected() })
-}
-
-/// An order as it is sent, and what it does not hold.
-struct Order {
-    line: String,
-    unprotected: Vec<Unprotected>,
+    Ok(serde_json::to_string(&order).at(SetupStep::Profile, "the profile")? + "\n")
 }
 
 fn run_protected(
     init: &mut Init,
-    plan: &Plan,
-    order: &Order,
+    (plan, protection): (&Plan, &Protection),
+    order: &str,
     signals: &Signals,
     report: &mut ReportFile,
 ) -> Result<(CommandEnd, ConfineReport), SetupError> {
-    let (landlock, landlock_abi, refused) = init.until_confined(&order.line)?;
+    let (landlock, landlock_abi, refused) = init.until_confined(order)?;
     let layers = layers(plan.profile.network, landlock, landlock_abi);
     let state = ConfineState::Confined;
     let caches = plan.caches.unavailable.iter().cloned().chain(refused).collect();
-    let confined = ConfineReport { state, layers: Some(layers), unprotected: order.unprotected.clone(), caches };
+    let confined =
+        ConfineReport { state, layers: Some(layers), unprotected: protection.unprotected(), created: vec![], caches };
     report.write(&confined).at(SetupStep::Profile, "the report")?;
     Ok((init.until_ended(signals)?, confined))
 }
 
-/// What is left of the rights of this process is needed by nobody, and nobody may look into it.
+/// What is left of the rights of this process is needed for its network only, and nobody may look into it.
 fn hide() -> Result<(), SetupError> {
-    capabilities::forget().at(SetupStep::Init, "capabilities")?;
+    capabilities::hold_back().at(SetupStep::Init, "capabilities")?;
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     // If the command dumps no core, neither does this process when it ends in the same way.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
@@ -166,7 +175,11 @@ impl Init {
         // This process has one thread, so nothing else is started meanwhile that would inherit them.
         inherit(&order_reader)?;
         inherit(&messages_writer)?;
-        let pipes = InitPipes { order: order_reader.as_raw_fd(), messages: messages_writer.as_raw_fd() };
+        let pipes = InitPipes {
+            order: order_reader.as_raw_fd(),
+            messages: messages_writer.as_raw_fd(),
+            network: plan.profile.network,
+        };
         let pipes = serde_json::to_string(&pipes).at(SetupStep::Init, "the pipes")?;
         let mounts = if plan.caches.mounts.is_empty() { Mounts::WithoutOverlays } else { Mounts::WithOverlays };
         capabilities::pass_on(mounts).at(SetupStep::Init, "capabilities")?;
@@ -180,19 +193,20 @@ impl Init {
         Pid::from_child(&self.child)
     }
 
+    /// It waits for its order then.
+    fn until_bound(&mut self) -> Result<(), SetupError> {
+        match self.message() {
+            Some(InitMessage::Bound) => Ok(()),
+            other => Err(ended_early(other)),
+        }
+    }
+
     /// What Landlock holds, its version, and the caches that the kernel has refused, once the sandbox is complete.
     fn until_confined(&mut self, order: &str) -> Result<(LayerState, u32, Vec<UnavailableCache>), SetupError> {
-        loop {
-            match self.message() {
-                Some(InitMessage::Bound) => {
-                    self.order.write_all(order.as_bytes()).at(SetupStep::Init, "the first process inside has ended")?;
-                }
-                Some(InitMessage::Confined(landlock, abi, refused)) => return Ok((landlock, abi, refused)),
-                Some(InitMessage::Failed(error)) => return Err(error),
-                Some(InitMessage::Started | InitMessage::Ended(_)) | None => {
-                    return Err(SetupError::new(SetupStep::Init, "it ended without a reason"));
-                }
-            }
+        self.order.write_all(order.as_bytes()).at(SetupStep::Init, "the first process inside has ended")?;
+        match self.message() {
+            Some(InitMessage::Confined(landlock, abi, refused)) => Ok((landlock, abi, refused)),
+            other => Err(ended_early(other)),
         }
     }
 
@@ -232,6 +246,14 @@ impl Init {
     fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// Why the first process inside did not go on.
+fn ended_early(message: Option<InitMessage>) -> SetupError {
+    match message {
+        Some(InitMessage::Failed(error)) => error,
+        _ => SetupError::new(SetupStep::Init, "it ended without a reason"),
     }
 }
 

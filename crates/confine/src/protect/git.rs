@@ -8,31 +8,33 @@ use crate::profile::{NameKind, ProtectedName};
 use crate::report::Unprotected;
 use crate::tables::GIT_NAMES;
 
-/// How deep below the workspace repositories are looked for.
-const DEPTH: usize = 4;
 /// Bytes of a file that names a git folder.
 const PATH_BYTES: u64 = 8_192;
-/// How many folders are looked at: about ten milliseconds of a cold disk.
+/// How many folders of repositories are looked at: about ten milliseconds of a cold disk.
 const FOLDERS: usize = 2_000;
-/// Folders in which programs put what they have downloaded or built, thousands of them.
-const SKIPPED: [&str; 4] = ["node_modules", "target", ".venv", "__pycache__"];
 
-/// The names to protect of the repositories below the workspace, relative to it, and where was not looked. The repository of
-/// the workspace itself is the caller's to name; its submodules, worktrees and git folder elsewhere are found here. If the
-/// caller names nothing of git, nothing is protected.
-pub(super) fn nested_names(workspace: &Path, names: &[ProtectedName]) -> (Vec<ProtectedName>, Vec<Unprotected>) {
+/// The names to protect of the repositories below the workspace, relative to it, and where was not looked. `repositories` are the
+/// folders with a `.git`, relative to the workspace. The repository of the workspace itself is the caller's to name; its submodules,
+/// worktrees and git folder elsewhere are found here. If the caller names nothing of git, nothing is protected.
+pub(super) fn nested_names(
+    workspace: &Path,
+    names: &[ProtectedName],
+    repositories: &[PathBuf],
+) -> (Vec<ProtectedName>, Vec<Unprotected>) {
     if !names.iter().any(|name| name.path.starts_with(".git")) {
         return (vec![], vec![]);
     }
     let mut search = Search { workspace, folders: vec![], pointers: vec![], looked_at: 0 };
-    search.repositories(workspace, 0);
+    for folder in repositories {
+        search.repository(&workspace.join(folder));
+    }
     let in_folder = |folder: &PathBuf| {
         let folder = folder.clone();
         GIT_NAMES.iter().map(move |(name, kind)| ProtectedName { path: folder.join(name), kind: *kind })
     };
     let pointers = search.pointers.iter().map(|path| ProtectedName { path: path.clone(), kind: NameKind::File });
     let found = search.folders.iter().flat_map(in_folder).chain(pointers).collect();
-    let reason = format!("repositories below it were not all looked for: it has more than {FOLDERS} folders");
+    let reason = format!("the repositories in it were not all looked at: they have more than {FOLDERS} folders");
     let unsearched = (search.looked_at > FOLDERS).then(|| Unprotected { path: workspace.to_owned(), reason });
     (found, unsearched.into_iter().collect())
 }
@@ -47,21 +49,12 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn repositories(&mut self, folder: &Path, depth: usize) {
+    fn repository(&mut self, folder: &Path) {
         let git = folder.join(".git");
         match fs::symlink_metadata(&git) {
             Ok(found) if found.is_dir() => self.git_folder(&git),
             Ok(found) if found.is_file() => self.pointer(folder, &git),
             _ => {}
-        }
-        if depth == DEPTH {
-            return;
-        }
-        for below in self.folders_in(folder) {
-            let name = below.file_name().unwrap_or_default();
-            if name != ".git" && !SKIPPED.iter().any(|skipped| name == *skipped) {
-                self.repositories(&below, depth + 1);
-            }
         }
     }
 

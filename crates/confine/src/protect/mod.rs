@@ -1,11 +1,13 @@
 //! Protected names in the workspace: finds what is there, and has a placeholder stand in for what is not.
 
 mod git;
+mod nested;
 mod placeholder;
 
 pub use placeholder::PLACEHOLDER_S;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
@@ -18,7 +20,8 @@ use crate::report::Unprotected;
 use crate::setup::{AtStep as _, SetupError, SetupStep};
 use crate::view::{EntryKind, ViewEntry};
 
-use placeholder::{FolderLock, Placeholder};
+use nested::Look;
+use placeholder::{FolderLock, Placeholder, SocketFile};
 
 /// The protected names of one workspace, and the placeholders that this process holds for them.
 #[derive(Debug, Default)]
@@ -26,15 +29,65 @@ pub(crate) struct Protection {
     entries: BTreeMap<PathBuf, EntryKind>,
     placeholders: Vec<Placeholder>,
     locks: BTreeMap<PathBuf, FolderLock>,
+    socket: SocketFile,
     unprotected: Vec<Unprotected>,
+    /// What the workspace had; none if nothing is protected.
+    before: Option<Before>,
+}
+
+/// A workspace before its command.
+#[derive(Debug)]
+struct Before {
+    workspace: PathBuf,
+    /// The names at the top that are held whether they exist or not.
+    top: BTreeSet<OsString>,
+    look: Look,
+}
+
+/// What a protection did not do to its end.
+#[derive(Debug, Default)]
+pub(crate) struct ProtectionEnd {
+    /// Names that are not held, or were not held to the end.
+    pub(crate) unprotected: Vec<Unprotected>,
+    /// Names in the workspace, relative to it, that other programs run and that have come meanwhile.
+    pub(crate) created: Vec<PathBuf>,
 }
 
 impl Protection {
-    /// Protects these names, and those of git repositories in the workspace. `workspace` has no symbolic links.
+    /// Protects these names, those of git repositories in the workspace, and what is in it that other programs run. `workspace` has no
+    /// symbolic links. Without names, nothing is protected.
     pub(crate) fn of(workspace: &Path, names: &[ProtectedName]) -> Result<Self, SetupError> {
+        if names.is_empty() {
+            return Ok(Self::default());
+        }
+        let look = Look::at(workspace);
+        let mut protection = Self::only(workspace, names, &look.repositories)?;
+        let top: BTreeSet<OsString> =
+            names.iter().filter_map(|name| name.path.iter().next().map(OsStr::to_owned)).collect();
+        let (held, more) = look.to_hold(&top);
+        let root = open_handle(workspace).at(SetupStep::ProtectedNames, workspace.display())?;
+        for path in held {
+            let shown = workspace.join(&path).display().to_string();
+            protection.hold_existing(workspace, &root, &path).at(SetupStep::ProtectedNames, shown)?;
+        }
+        let left_out = (more > 0).then(|| format!("{more} more names in it that other programs run are not held"));
+        let reasons = look.cut.clone().into_iter().chain(left_out);
+        let open = reasons.map(|reason| Unprotected { path: workspace.to_owned(), reason });
+        protection.unprotected.extend(open);
+        protection.before = Some(Before { workspace: workspace.to_owned(), top, look });
+        Ok(protection)
+    }
+
+    /// Takes the place of a protection of these names whose process was killed, to end it.
+    pub(crate) fn left(workspace: &Path, names: &[ProtectedName]) -> Result<Self, SetupError> {
+        Self::only(workspace, names, &Look::at(workspace).repositories)
+    }
+
+    /// Protects these names, and those of the repositories in these folders.
+    fn only(workspace: &Path, names: &[ProtectedName], repositories: &[PathBuf]) -> Result<Self, SetupError> {
         let mut protection = Self::default();
         let root = open_handle(workspace).at(SetupStep::ProtectedNames, workspace.display())?;
-        let (nested, unsearched) = git::nested_names(workspace, names);
+        let (nested, unsearched) = git::nested_names(workspace, names, repositories);
         protection.unprotected = unsearched;
         for name in names.iter().chain(&nested) {
             let path = workspace.join(&name.path).display().to_string();
@@ -48,11 +101,18 @@ impl Protection {
         self.entries.iter().map(|(path, kind)| ViewEntry::new(path, *kind))
     }
 
-    /// Ends the protection, once no process inside is left: removes the placeholders that nobody else needs. Returns the names
-    /// that are not held, or were not held to the end.
-    pub(crate) fn end(self) -> Vec<Unprotected> {
+    /// Ends the protection, once no process inside is left: removes the placeholders that nobody else needs.
+    pub(crate) fn end(self) -> ProtectionEnd {
         let lost = self.placeholders.into_iter().filter_map(Placeholder::release);
-        self.unprotected.into_iter().chain(lost).collect()
+        let mut unprotected: Vec<_> = self.unprotected.into_iter().chain(lost).collect();
+        let Some(Before { workspace, top, look }) = self.before else {
+            return ProtectionEnd { unprotected, created: vec![] };
+        };
+        let (created, cut) = look.new_names(&workspace, &top);
+        if look.cut.is_none() {
+            unprotected.extend(cut.map(|reason| Unprotected { path: workspace.clone(), reason }));
+        }
+        ProtectionEnd { unprotected, created }
     }
 
     /// The names that are not held so far.
@@ -86,6 +146,19 @@ impl Protection {
         Ok(())
     }
 
+    /// Holds what is at a path, if it still is.
+    fn hold_existing(&mut self, workspace: &Path, root: &OwnedFd, path: &Path) -> io::Result<()> {
+        let parts = plain_parts(path)?;
+        let (mut folder, mut at) = (root.try_clone()?, workspace.to_owned());
+        for (index, part) in parts.iter().enumerate() {
+            at.push(part);
+            let Some(found) = self.existing(&folder, part, &at)? else { return Ok(()) };
+            self.add(&at, if index + 1 == parts.len() { EntryKind::ReadOnly } else { EntryKind::Pinned });
+            folder = found;
+        }
+        Ok(())
+    }
+
     /// What is at one part of a name; none if it needs nothing more, as a placeholder does.
     fn look(&mut self, folder: &OwnedFd, part: &Path, path: &Path, kind: NameKind) -> io::Result<Option<OwnedFd>> {
         if matches!(self.entries.get(path), Some(EntryKind::ReadOnly | EntryKind::Placeholder(_))) {
@@ -112,7 +185,7 @@ impl Protection {
         if !self.locks.contains_key(parent) {
             self.locks.insert(parent.to_owned(), FolderLock::shared(folder)?);
         }
-        match Placeholder::hold_socket(self.locks[parent].clone(), folder, part, path) {
+        match Placeholder::hold_socket(self.locks[parent].clone(), folder, (part, path), &mut self.socket) {
             // Some file systems have no sockets.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 Placeholder::hold(folder, part, path, NameKind::Folder)

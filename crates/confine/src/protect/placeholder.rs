@@ -2,7 +2,8 @@
 //! exist.
 //!
 //! Several commands in one workspace share a placeholder. Each holds a shared lock on it; who can turn it into an exclusive one
-//! is the last, and removes it. The file of a socket cannot be locked, so for these the folder around them is. Its time of modification marks it, so one that a killed process has left is recognised and
+//! is the last, and removes it. The file of a socket cannot be locked, so for these the folder around them is, and all that one process
+//! creates are names of one file. Its time of modification marks it, so one that a killed process has left is recognised and
 //! removed by the next; and if anybody has put something into it, the mark is gone and it stays.
 
 use std::io;
@@ -12,11 +13,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use rustix::fs::{
-    AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, flock, fstat, futimens,
-    mkdirat, mknodat, openat, statat, unlinkat, utimensat,
+    AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, flock, fstat,
+    futimens, linkat, mkdirat, mknodat, openat, statat, unlinkat, utimensat,
 };
 use rustix::io::Errno;
 
+use crate::paths::{handle_path, open_handle_at};
 use crate::profile::NameKind;
 use crate::report::Unprotected;
 
@@ -76,23 +78,52 @@ impl FolderLock {
     }
 }
 
+/// The file of a socket that this process holds. Further names of the same file are much cheaper for a file system than further
+/// files, which the next command would create again.
+#[derive(Debug, Default)]
+pub(super) struct SocketFile(Option<OwnedFd>);
+
+impl SocketFile {
+    /// Gives the file a further name, or creates one there.
+    fn create(&mut self, parent: &OwnedFd, name: &Path) -> rustix::io::Result<()> {
+        if let Some(file) = &self.0 {
+            match linkat(CWD, handle_path(file), parent, name, AtFlags::SYMLINK_FOLLOW) {
+                // Another file system, one without such names, too many of them, or the file has none left.
+                Err(Errno::XDEV | Errno::PERM | Errno::MLINK | Errno::NOENT) => {}
+                linked => return linked,
+            }
+        }
+        mknodat(parent, name, FileType::Socket, Mode::from_raw_mode(0o444), 0)?;
+        utimensat(parent, name, &marked(), AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    /// The next names are those of this file.
+    fn remember(&mut self, parent: &OwnedFd, name: &Path, found: &Stat) {
+        let same =
+            |file: &OwnedFd| fstat(file).is_ok_and(|now| (now.st_dev, now.st_ino) == (found.st_dev, found.st_ino));
+        if self.0.is_none() && kind_of(found, NameKind::Socket).is_some() {
+            self.0 = open_handle_at(parent, name).ok().filter(same);
+        }
+    }
+}
+
 impl Placeholder {
     /// Holds the file of a socket at a name, and creates it if nothing is there; none if something else is there.
     pub(super) fn hold_socket(
         lock: FolderLock,
         parent: &OwnedFd,
-        name: &Path,
-        path: &Path,
+        (name, path): (&Path, &Path),
+        file: &mut SocketFile,
     ) -> io::Result<Option<Self>> {
-        match mknodat(parent, name, FileType::Socket, Mode::from_raw_mode(0o444), 0) {
-            Ok(()) => utimensat(parent, name, &marked(), AtFlags::SYMLINK_NOFOLLOW)?,
-            Err(Errno::EXIST) => {}
+        match file.create(parent, name) {
+            Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
         }
         let found = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
         if !FileType::from_raw_mode(found.st_mode).is_socket() {
             return Ok(None);
         }
+        file.remember(parent, name, &found);
         let (parent, name, path) = (parent.try_clone()?, name.to_owned(), path.to_owned());
         Ok(Some(Self { lock: Lock::Folder(lock), found, parent, name, path, kind: NameKind::Socket }))
     }

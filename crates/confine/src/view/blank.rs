@@ -1,6 +1,6 @@
 //! One small file system in memory, from which all masks are made.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
@@ -13,7 +13,7 @@ use rustix::mount::{
     fsmount, fsopen, move_mount, open_tree,
 };
 
-use super::EntryKind;
+use super::{EntryKind, Writability, restrict};
 use crate::paths::{open_handle, open_handle_at};
 use crate::profile::NameKind;
 use crate::setup::{AtStep as _, SetupError, SetupStep};
@@ -30,6 +30,8 @@ pub(super) struct Blank {
     root: OwnedFd,
     device: u64,
     folders: Cell<u32>,
+    /// The first mask of each file, attached and read-only: the others are copies of it, which are so from the beginning.
+    masks: [OnceCell<OwnedFd>; 2],
 }
 
 impl Blank {
@@ -53,7 +55,7 @@ impl Blank {
         make_file(&root, DOT, b".\n")?;
         mkdirat(&root, DEVICES, Mode::from_raw_mode(0o755))?;
         let device = fstat(&root)?.st_dev;
-        Ok(Self { root, device, folders: Cell::new(0) })
+        Ok(Self { root, device, folders: Cell::new(0), masks: Default::default() })
     }
 
     /// A detached mount of a mask; none if this kind is not a mask.
@@ -65,9 +67,9 @@ impl Blank {
             | EntryKind::PinnedInCache
             | EntryKind::ReadOnly => Ok(None),
             EntryKind::HiddenFile | EntryKind::Placeholder(NameKind::File | NameKind::Socket) => {
-                self.copy(EMPTY).map(Some)
+                self.mask(EMPTY).map(Some)
             }
-            EntryKind::Placeholder(NameKind::CommonDir) => self.copy(DOT).map(Some),
+            EntryKind::Placeholder(NameKind::CommonDir) => self.mask(DOT).map(Some),
             EntryKind::Devices => self.copy(DEVICES).map(Some),
             EntryKind::HiddenFolder | EntryKind::Placeholder(NameKind::Folder) => {
                 let name = self.folders.get().to_string();
@@ -77,6 +79,31 @@ impl Blank {
                 self.copy(&name).map(Some)
             }
         }
+    }
+
+    /// A detached mount of a file that nothing is deeper than. It is read-only but for the first one of its file.
+    fn mask(&self, name: &str) -> io::Result<OwnedFd> {
+        match self.first(name).get() {
+            Some(first) => {
+                let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+                Ok(open_tree(first, "", flags | OpenTreeFlags::AT_EMPTY_PATH)?)
+            }
+            None => self.copy(name),
+        }
+    }
+
+    /// Makes the mask of a file read-only, which is attached now.
+    pub(super) fn restrict_mask(&self, mask: OwnedFd, kind: EntryKind) -> io::Result<()> {
+        let name = if kind == EntryKind::Placeholder(NameKind::CommonDir) { DOT } else { EMPTY };
+        if self.first(name).get().is_none() {
+            restrict(&mask, Writability::ReadOnly)?;
+            let _ = self.first(name).set(mask);
+        }
+        Ok(())
+    }
+
+    fn first(&self, name: &str) -> &OnceCell<OwnedFd> {
+        &self.masks[usize::from(name == DOT)]
     }
 
     /// A detached mount of one of its files or folders.

@@ -166,7 +166,10 @@ fn attach(piece: Piece, blank: &Blank, nodes: &[devices::Node], masks: &mut Vec<
             devices::fill(blank, nodes)?;
             masks.push(tree);
         }
-        EntryKind::Placeholder(_) | EntryKind::HiddenFile | EntryKind::HiddenFolder => masks.push(tree),
+        EntryKind::Placeholder(NameKind::Folder) | EntryKind::HiddenFolder => masks.push(tree),
+        EntryKind::Placeholder(NameKind::File | NameKind::Socket | NameKind::CommonDir) | EntryKind::HiddenFile => {
+            blank.restrict_mask(tree, entry.kind)?;
+        }
     }
     Ok(())
 }

@@ -11,5 +11,6 @@ mod git;
 mod network;
 mod processes;
 mod protected;
+mod seatbelt;
 mod setup;
 mod support;

@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::symlink;
 use std::process::Stdio;
 
-use confine::{ConfineReport, NameKind, Profile, ProtectedName, Tier};
+use confine::{ConfineReport, NameKind, Profile, ProtectedName, Tier, WorkspaceAccess};
 
 use crate::git::{entries, git, repository};
 use crate::support::{BOTH, ONLY_A, each};
@@ -248,5 +248,61 @@ fn a_name_that_leaves_the_workspace_is_an_error() {
             let output = world.command(&Profile { read_only, ..world.profile() }, &["true"]).output().unwrap();
             assert_eq!(output.status.code(), Some(125), "{path}: {}{output:?}", world.name());
         }
+    });
+}
+
+/// What other programs run in a folder below is read-only where it exists, and cannot be moved away.
+#[test]
+fn r67_names_below_that_others_run_stay_as_they_are() {
+    each(&ONLY_A, |world| {
+        for folder in
+            ["a", "a/b", "a/.husky", "a/b/.vscode", "node_modules", "node_modules/x", "node_modules/x/.vscode"]
+        {
+            world.create_folder(&format!("work/{folder}"));
+        }
+        let files = ["a/.husky/pre-commit", "a/b/.vscode/tasks.json", "a/.envrc", "node_modules/x/.vscode/x", "a/file"];
+        for file in files {
+            world.write(&format!("work/{file}"), "own");
+        }
+        let before = entries(&world.at("work"));
+        for script in [
+            "echo evil >a/.husky/pre-commit",
+            "echo evil >a/.husky/post-merge",
+            "echo evil >a/b/.vscode/tasks.json",
+            "echo evil >a/.envrc",
+            "rm -f a/.envrc",
+            "echo evil >e && mv e a/.envrc; grep own a/.envrc && rm e && false",
+            "mv a/b a/c",
+            "mv a c && mkdir a && echo evil >a/.envrc",
+        ] {
+            world.refuse(14, script);
+            assert_eq!(entries(&world.at("work")), before, "{script}");
+            assert!(files.iter().all(|file| world.read(&format!("work/{file}")) == "own"), "{script}");
+        }
+        // The work of an agent, and what package managers replace.
+        world.succeed("echo x >a/file && mkdir a/b/d && echo y >a/b/d/e && rm -r node_modules");
+    });
+}
+
+/// What a command creates with such a name is reported, and what was there or has gone is not.
+#[test]
+fn r67_names_that_a_command_creates_below_are_reported() {
+    each(&ONLY_A, |world| {
+        for folder in ["sub", "sub/.github", "sub/.github/workflows", "old"] {
+            world.create_folder(&format!("work/{folder}"));
+        }
+        world.write("work/sub/.npmrc", "own");
+        let created = |script: &str| {
+            let (output, report) = world.run_reported(&world.profile(), &["sh", "-c", script]);
+            assert!(output.status.success(), "{}{output:?}", world.name());
+            report.created.iter().map(|path| path.display().to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(created("echo x >sub/.npmrc; echo y >sub/.github/workflows/ci.yml; echo z >old/file"), [""; 0]);
+        let script = "echo x >old/.envrc; mkdir -p new/deep/.husky; echo x >new/deep/.husky/pre-commit; git init -q new/repository";
+        assert_eq!(created(script), ["new/deep/.husky", "new/repository/.git", "old/.envrc"]);
+        // They are there now.
+        assert_eq!(created("true"), [""; 0]);
+        let read_only = Profile { access: WorkspaceAccess::ReadOnly, ..world.profile() };
+        assert_eq!(world.run_reported(&read_only, &["true"]).1.created, Vec::<std::path::PathBuf>::new());
     });
 }

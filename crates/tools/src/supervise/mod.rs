@@ -68,6 +68,9 @@ pub(crate) struct Job {
     /// `NetworkAccess::Proxy`; none = it reaches nothing then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) hosts: Option<HostRules>,
+    /// Bytes of memory that all its processes may use together, where the kernel can hold it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) memory_bytes: Option<u64>,
 }
 
 /// The body of the hidden subcommand `limulus supervise TOKEN`: runs the job on its standard input and records its end
@@ -167,7 +170,7 @@ fn start(
     };
     let (mut command, receiver) = shell(job, call)?;
     command.stdin(stdin).stdout(writer.try_clone()?).stderr(writer).process_group(0);
-    let (child, cgroup) = CallCgroup::around(call, || command.spawn());
+    let (child, cgroup) = CallCgroup::around(call, job.memory_bytes, || command.spawn());
     // It holds the ends of the pipes.
     drop(command);
     let child = child?;

@@ -117,6 +117,7 @@ impl<'a> Watch<'a> {
             started_at: 0,
             ended_at: 0,
             nonce: String::new(),
+            exceeded: self.cgroup.as_ref().and_then(CallCgroup::exceeded),
         }
     }
 

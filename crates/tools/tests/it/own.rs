@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use engine::{CallOutcome, Policy};
+use engine::{CallOutcome, Policy, Sandbox, SandboxMode};
 use serde_json::{Value, json};
 use tools::Protected;
 
@@ -72,6 +72,10 @@ fn tree(folder: &Path) -> Vec<(PathBuf, Option<String>)> {
 
 /// Tries every tool on a path: the check denies it, and the run alone, with evidence that allows it, refuses it too.
 async fn refused(world: &World, path: &str) {
+    refused_because(world, path, "belongs to limulus itself").await;
+}
+
+async fn refused_because(world: &World, path: &str, why: &str) {
     let before = tree(&world.context.workspace);
     let real = world.path(path).canonicalize().unwrap_or_else(|_| world.path(path));
     for (tool, arguments) in calls(path) {
@@ -79,7 +83,7 @@ async fn refused(world: &World, path: &str) {
         let checked = world.check(&call);
         assert_eq!(checked.decision, Policy::Deny, "{tool} {path}");
         let reason = checked.reason.unwrap();
-        assert!(reason.contains("belongs to limulus itself"), "{tool} {path}: {reason}");
+        assert!(reason.contains(why), "{tool} {path}: {reason}");
         call.evidence = Some(json!({ "outside": [real] }).to_string());
         let ended = world.run(&call).await;
         let result = output(&ended);
@@ -310,4 +314,45 @@ async fn r61_a_workspace_around_the_home_works() {
         let result = output(&ended);
         assert!(ended.outcome == CallOutcome::Done && result.contains(expected), "{tool}: {result}");
     }
+}
+
+/// R67: what the sandbox hides from commands is hidden from every tool that takes a path, whatever it is called.
+#[tokio::test]
+async fn r67_no_tool_reads_or_writes_what_the_sandbox_hides() {
+    let mut world = World::new();
+    world.put("kept/deep/id", OWN);
+    world.put("kept.txt", OWN);
+    world.put("notes.txt", "for everybody");
+    fs::hard_link(world.path("kept.txt"), world.path("copy.txt")).unwrap();
+    symlink("kept", world.path("near")).unwrap();
+    world.settings.outside = Policy::Allow;
+    let hidden = ["kept", "kept.txt", "absent"].map(|name| world.path(name).display().to_string());
+    let sandbox = Sandbox { mode: SandboxMode::Workspace, hidden: hidden.to_vec(), ..Sandbox::default() };
+    (world.settings.sandbox, world.context.sandbox) = (sandbox.clone(), sandbox);
+    for path in ["kept", "kept/deep/id", "kept/new", "kept.txt", "copy.txt", "near/deep/id", "absent", "absent/new"] {
+        refused_because(&world, path, "the sandbox hides it").await;
+    }
+    let found = output(&world.call("grep", json!({ "pattern": OWN, "path": "." })).await);
+    assert_eq!(found, "no matches\n");
+    let listed = output(&world.call("ls", json!({ "path": "." })).await);
+    assert!(listed.contains("kept (hidden by the sandbox)\n") && listed.contains("notes.txt"), "{listed}");
+    // Without a sandbox commands see it, and so do tools.
+    world.context.sandbox = Sandbox::default();
+    assert_eq!(output(&world.call("read", json!({ "path": "kept.txt" })).await), OWN);
+}
+
+/// R67: where commands cannot write in the workspace, tools for files ask.
+#[test]
+fn r67_tools_for_files_ask_where_the_sandbox_is_read_only() {
+    let mut world = World::new();
+    world.put("notes.txt", "for everybody");
+    world.settings.sandbox.mode = SandboxMode::ReadOnly;
+    let decided = |world: &World, tool: &str, arguments: Value| world.check(&request(tool, arguments));
+    let write = json!({ "path": "notes.txt", "content": "x" });
+    let asked = decided(&world, "write", write.clone());
+    assert_eq!(asked.decision, Policy::Ask);
+    assert_eq!(asked.reason.unwrap(), "write notes.txt, while the sandbox is read-only");
+    assert_eq!(decided(&world, "read", json!({ "path": "notes.txt" })).decision, Policy::Allow);
+    world.settings.sandbox.mode = SandboxMode::Workspace;
+    assert_eq!(decided(&world, "write", write).decision, Policy::Allow);
 }

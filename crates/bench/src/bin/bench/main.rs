@@ -15,6 +15,7 @@ mod opening;
 mod real;
 mod render;
 mod rounds;
+mod sandbox;
 mod serve;
 mod steps;
 mod store;
@@ -95,6 +96,8 @@ enum Figure {
     Killed,
     /// Measure `limulus serve`: acknowledgements, subscribers, turns, and its cost when idle
     Serve,
+    /// Measure what a command costs more in its sandbox than without one
+    Sandbox,
 }
 
 fn main() -> ExitCode {
@@ -148,7 +151,9 @@ fn measure(figure: Figure, binary: &Path, folder: &Path) -> Result<Vec<Line>, Pr
         Figure::Rounds => rounds::measure(folder),
         Figure::Steps => steps::measure(folder),
         Figure::EndToEnd => end_to_end::measure(folder),
-        Figure::Terminal | Figure::Opening | Figure::Cold | Figure::Killed | Figure::Serve if !binary.is_file() => {
+        Figure::Terminal | Figure::Opening | Figure::Cold | Figure::Killed | Figure::Serve | Figure::Sandbox
+            if !binary.is_file() =>
+        {
             Err(format!("no program at {}; build it: cargo build --release -p limulus", binary.display()).into())
         }
         Figure::Terminal => terminal::measure(binary, folder),
@@ -156,6 +161,7 @@ fn measure(figure: Figure, binary: &Path, folder: &Path) -> Result<Vec<Line>, Pr
         Figure::Cold => cold::measure(binary, folder),
         Figure::Killed => killed::measure(binary, folder),
         Figure::Serve => serve::measure(binary, folder),
+        Figure::Sandbox => sandbox::measure(binary, folder),
     }
 }
 

@@ -60,7 +60,8 @@ fn quoted(text: &str) -> String {
     word
 }
 
-/// `KillMode=process`: running commands continue under their supervisors. `Delegate=yes`: each has a cgroup of its own. `StartLimitIntervalSec=0`: a service whose home
+/// `KillMode=process`: running commands continue under their supervisors. `Delegate=yes`: each has a cgroup of its own, and with
+/// `DelegateSubgroup`, which systemd has since version 254, a limit of memory: the service itself is beside them. `StartLimitIntervalSec=0`: a service whose home
 /// is owned by a process that does not answer is started again until it has the home.
 fn systemd(program: &str, home: &str, stop_s: u64) -> String {
     // A dollar sign starts a variable in a command line.
@@ -77,6 +78,7 @@ fn systemd(program: &str, home: &str, stop_s: u64) -> String {
          Environment={home}\n\
          KillMode=process\n\
          Delegate=yes\n\
+         DelegateSubgroup=owner\n\
          TimeoutStopSec={stop_s}\n\
          Restart=on-failure\n\
          RestartSec=1\n\
@@ -125,6 +127,7 @@ mod tests {
             "Environment=\"LIMULUS_HOME=/h/50%%\\\"<x>\"",
             "KillMode=process",
             "Delegate=yes",
+            "DelegateSubgroup=owner",
             "TimeoutStopSec=30",
             "Type=notify",
             "StartLimitIntervalSec=0",

@@ -46,7 +46,7 @@ pub(super) fn make(
     if place.is_whole() {
         return Ok(());
     }
-    let hidden = crate::sandbox::hidden(sandbox).map_err(failed)?;
+    let hidden = crate::sandbox::hidden_names(sandbox).map_err(failed)?;
     let workspace = Workspace::open(Path::new(&copy.of), protected).map_err(|error| failed(error.to_string()))?;
     if place.folder.starts_with(&workspace.root) {
         let hint = "choose another workspace, or set XDG_STATE_HOME to a folder outside of it";
