@@ -15,6 +15,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::keyboard;
 use crate::language;
 use crate::output::Output;
 
@@ -153,13 +154,8 @@ impl Answer {
 
     /// Waits for the line. None at the end of the input, or if the terminal cannot be waited for. Cancel-safe.
     pub(crate) async fn line(&mut self) -> Option<String> {
-        if self.terminal.is_none() {
-            #[expect(deprecated, reason = "stdin is never closed, and its successor is an unsafe function")]
-            let terminal = AsyncFd::with_interest(stdin(), Interest::READABLE);
-            self.terminal = Some(terminal.ok()?);
-        }
         loop {
-            let terminal = self.terminal.as_ref().expect("it was made above");
+            let terminal = self.terminal()?;
             let mut ready = terminal.readable().await.ok()?;
             if !has_input() {
                 ready.clear_ready();
@@ -172,6 +168,28 @@ impl Answer {
                 Err(End) => return None,
             }
         }
+    }
+
+    /// Waits for keys, of a terminal that gives them one by one. None as above. Cancel-safe.
+    pub(crate) async fn keys(&mut self) -> Option<Vec<u8>> {
+        loop {
+            let terminal = self.terminal()?;
+            let mut ready = terminal.readable().await.ok()?;
+            match keyboard::read() {
+                None => return None,
+                Some(bytes) if bytes.is_empty() => ready.clear_ready(),
+                Some(bytes) => return Some(bytes),
+            }
+        }
+    }
+
+    fn terminal(&mut self) -> Option<&AsyncFd<Stdin>> {
+        if self.terminal.is_none() {
+            #[expect(deprecated, reason = "stdin is never closed, and its successor is an unsafe function")]
+            let terminal = AsyncFd::with_interest(stdin(), Interest::READABLE);
+            self.terminal = Some(terminal.ok()?);
+        }
+        self.terminal.as_ref()
     }
 
     /// Reads what was typed; returns the line once it is whole. Blocks if there is nothing.

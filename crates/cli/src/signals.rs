@@ -46,6 +46,24 @@ pub(crate) fn is_aborting() {
     ABORTING.store(true, Ordering::Relaxed);
 }
 
+/// Whether the signals of the terminal are for another program, which this process waits for.
+static ELSEWHERE: AtomicBool = AtomicBool::new(false);
+
+/// Signals are not counted until it is dropped.
+pub(crate) struct Elsewhere(());
+
+/// From here on another program has the terminal.
+pub(crate) fn are_elsewhere() -> Elsewhere {
+    ELSEWHERE.store(true, Ordering::Relaxed);
+    Elsewhere(())
+}
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        ELSEWHERE.store(false, Ordering::Relaxed);
+    }
+}
+
 static COUNTED: Mutex<Option<(Insists, u32)>> = Mutex::new(None);
 
 fn counted() -> MutexGuard<'static, Option<(Insists, u32)>> {
@@ -89,6 +107,9 @@ pub(crate) fn count(insists: Insists) -> Result<Counting, CliError> {
                         continue;
                     }
                 };
+                if is_interrupt && ELSEWHERE.load(Ordering::Relaxed) {
+                    continue;
+                }
                 let insists = counted().as_ref().map(|(insists, _)| *insists);
                 is_stopping |= !is_interrupt || insists == Some(Insists::Any);
                 if first.is_none_or(|(was_interrupt, _)| was_interrupt && !is_interrupt) {

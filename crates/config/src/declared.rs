@@ -560,6 +560,9 @@ section! {
         #[serde(default, deserialize_with = "one_or_more")]
         session: Vec<String> => ["main", "review-*"], Patterns(PatternOf::Session),
             "The names of the sessions; `*` is any characters; not set: every session";
+        #[serde(default, deserialize_with = "one_or_more")]
+        principal: Vec<String> => ["local"], Patterns(PatternOf::Principal),
+            "Who began the run: local = the user, agent = an agent; not set: anybody";
     }
 }
 

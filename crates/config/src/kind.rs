@@ -1,5 +1,6 @@
 //! The kinds of values: how each is checked, read from a variable and shown in a message.
 
+use engine::policy::Principal;
 use toml::Value;
 
 use super::concealed::{self, HIDDEN};
@@ -59,6 +60,8 @@ pub(super) enum PatternOf {
     Agent,
     /// The name of a session.
     Session,
+    /// Who began a run.
+    Principal,
     /// The path of a file or folder, absolute or below the home folder (`~/`).
     Place,
 }
@@ -78,6 +81,7 @@ impl PatternOf {
                 text == "*" || is_word(name) && name.is_ascii() && !name.contains(['/', ':', '*', '@', '?'])
             }
             Self::Agent | Self::Session => is_word(text),
+            Self::Principal => Principal::ALL.iter().any(|principal| principal.name() == text),
             Self::Place => {
                 let path = text.strip_prefix("~/").map_or(text.starts_with('/'), |rest| !rest.is_empty());
                 path && !text.contains(char::is_control) && !text.split('/').any(|part| part == "..")
@@ -97,6 +101,7 @@ impl PatternOf {
             }
             Self::Agent => "the name of an agent, or a list of them",
             Self::Session => "the name of a session, such as \"main\" or \"review-*\", or a list of them",
+            Self::Principal => "local (the user began the run) or agent (an agent did), or a list of them",
             Self::Place => "an absolute path, or one that begins with ~/, or a list of them",
         }
     }

@@ -20,7 +20,12 @@ impl Config {
             // What it allows is not known to be allowed; what it asks or denies may be.
             None => entry.decision != Some(Policy::Allow),
         };
-        let is_for = |entry: &PolicyEntry| has_agent(entry) && has_session(entry);
+        let has_principal = |entry: &PolicyEntry| match subject.session.principal {
+            _ if entry.principal.is_empty() => true,
+            Some(principal) => entry.principal.iter().any(|name| name == principal.name()),
+            None => entry.decision != Some(Policy::Allow),
+        };
+        let is_for = |entry: &PolicyEntry| has_agent(entry) && has_session(entry) && has_principal(entry);
         let entries = self.values.policy.iter().enumerate().filter(|(_, entry)| is_for(entry));
         let rules = entries.filter_map(|(number, entry)| {
             let written = entry.decision?;

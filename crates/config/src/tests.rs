@@ -79,6 +79,15 @@ fn without_any_configuration_the_offline_model_works_in_the_current_folder() {
     );
 }
 
+/// R24: the table of defaults is what a run without any configuration has.
+#[test]
+fn r24_without_any_configuration_the_table_of_defaults_decides() {
+    let settings = settings("", &[]);
+    for row in engine::tables::policy::DEFAULTS {
+        assert_eq!(row.class.default_in(&settings), row.decision, "{:?}", row.class);
+    }
+}
+
 #[test]
 fn a_later_layer_wins() {
     let file = "[runs]\ndeadline_s = 60\nresume = \"continue\"\n[tools.exec]\npolicy = \"allow\"\n";

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::approval::{Decision, UserQuestion};
 use crate::body::{Attached, Content};
 use crate::event::{
-    Address, Attribution, Breakpoint, CallOutcome, FileContent, Found, LeftFile, Leg, ModeSource, Modes, NotKept,
-    Overrides, QueueMode, ReceiptState, StopReason, Usage,
+    Address, AnswerRefusal, Attribution, Breakpoint, CallOutcome, FileContent, Found, LeftFile, Leg, ModeSource, Modes,
+    NotKept, Overrides, QueueMode, ReceiptState, StopReason, Usage,
 };
 use crate::failure::Failure;
 use crate::ids::{BranchId, CallId, EffectId, Epoch, Hash, MessageId, RunId, SessionId, Timestamp};
@@ -128,6 +128,14 @@ pub enum Command {
         decision: Decision,
         /// Who or what answers; shown to the model when denied.
         by: String,
+    },
+    /// Record that an answer was refused before it came to the session.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    RefuseAnswer {
+        call: CallId,
+        /// Who or what gave it.
+        by: String,
+        why: AnswerRefusal,
     },
     /// Compact the history: at the next boundary of the active run, else by a run of its own.
     Compact {

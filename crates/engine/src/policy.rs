@@ -12,6 +12,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::CallId;
 use crate::settings::Policy;
+use crate::tables::policy::ActClass;
+
+/// Who began a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Principal {
+    /// The user of this machine.
+    Local,
+    /// An agent.
+    Agent,
+}
+
+impl Principal {
+    /// Every one.
+    pub const ALL: [Self; 2] = [Self::Local, Self::Agent];
+
+    /// Its name in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Agent => "agent",
+        }
+    }
+}
 
 /// A rule that somebody has written. It matches an act if each of its lists that is not empty does; a list of commands matches
 /// commands only, one of paths files only, one of hosts addresses only.
@@ -70,7 +93,8 @@ pub struct RuleDecision<'a> {
     pub rule: Option<&'a PolicyRule>,
 }
 
-/// The decision of these rules on an act of a tool, which is `default` where none of them matches.
+/// The decision of these rules on an act of a tool, which is `default` where none of them matches: what
+/// [`ActClass::default_in`] says.
 pub fn decide<'a>(rules: &'a [PolicyRule], tool: &str, subject: RuleSubject<'_>, default: Policy) -> RuleDecision<'a> {
     decide_by(rules, |_| true, tool, subject, default)
 }
@@ -79,7 +103,13 @@ pub fn decide<'a>(rules: &'a [PolicyRule], tool: &str, subject: RuleSubject<'_>,
 /// the tool and such hosts or files allows it; what nothing allows is asked about.
 pub fn decide_exit<'a>(rules: &'a [PolicyRule], tool: &str, subject: RuleSubject<'_>) -> RuleDecision<'a> {
     let allows_exit = |rule: &PolicyRule| !rule.answered && !rule.tools.is_empty() && rule.names(subject);
-    decide_by(rules, |rule| rule.decision != Policy::Allow || allows_exit(rule), tool, subject, Policy::Ask)
+    decide_by(
+        rules,
+        |rule| rule.decision != Policy::Allow || allows_exit(rule),
+        tool,
+        subject,
+        ActClass::Exit.row().decision,
+    )
 }
 
 /// The decision of those of the rules that count.

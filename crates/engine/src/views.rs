@@ -43,6 +43,7 @@ impl Touched {
             | Event::TextRetracted(_)
             | Event::ImageMade(_)
             | Event::MessageSealed(_)
+            | Event::AnswerRefused(_)
             | Event::CallStarted(_)
             | Event::CallEnding(_)
             | Event::CallLost(_)

@@ -20,8 +20,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use engine::{
-    ApprovalRow, Batch, BranchId, Epoch, Event, Hash, MessageId, Position, ReceiptRow, Record, RunId, RunRow, Seq,
-    SessionId, SessionRow, Timestamp, Visibility,
+    ApprovalRow, Batch, BranchId, CallId, Epoch, Event, Hash, MessageId, Position, ReceiptRow, Record, RunId, RunRow,
+    Seq, SessionId, SessionRow, Timestamp, Visibility,
 };
 
 pub use error::{Error, Kind};
@@ -280,6 +280,20 @@ pub trait Read: Send + Sync {
 
     /// Approval requests that are closed, and calls that a grant has allowed.
     fn closed_approvals(&self) -> Result<Vec<ApprovalRow>, Error>;
+
+    /// The last of these before one, of a session or of all, in the order in which they were first recorded.
+    fn closed_approvals_before(
+        &self,
+        session: Option<SessionId>,
+        before: Option<CallId>,
+        limit: usize,
+    ) -> Result<Vec<ApprovalRow>, Error>;
+
+    /// The calls of all of these.
+    fn closed_approval_calls(&self) -> Result<Vec<CallId>, Error>;
+
+    /// The row of a call, open or closed; none if it has not asked and no grant has allowed it.
+    fn approval(&self, call: CallId) -> Result<Option<ApprovalRow>, Error>;
 }
 
 /// A journal that this process owns.

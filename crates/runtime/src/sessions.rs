@@ -163,8 +163,13 @@ impl Drop for Present<'_> {
 fn is_let_through(input: &Input) -> bool {
     matches!(
         input,
-        Input::Command(Command::Abort { .. } | Command::Cancel { .. } | Command::Answer { .. } | Command::Pause { .. })
-            | Input::Report(_)
+        Input::Command(
+            Command::Abort { .. }
+                | Command::Cancel { .. }
+                | Command::Answer { .. }
+                | Command::RefuseAnswer { .. }
+                | Command::Pause { .. }
+        ) | Input::Report(_)
     )
 }
 

@@ -11,7 +11,7 @@ use engine::{
 };
 use uuid::Uuid;
 
-use crate::workload::{Ends, Expiry, Life, Odd, Seed, Then, Turn, TurnFailure, Workload};
+use crate::workload::{CallOf, Ends, Expiry, Life, Odd, Seed, Then, Turn, TurnFailure, Workload};
 
 /// How long an approval request waits if it expires.
 const EXPIRES_MS: u64 = 400;
@@ -33,6 +33,8 @@ pub struct Planned {
     pub ends: Ends,
     /// Whether its command continues in the background.
     pub background: bool,
+    /// What it is beside a call of its tool.
+    pub of: CallOf,
 }
 
 impl Planned {
@@ -114,6 +116,17 @@ impl Plan {
     /// The planned call with these arguments.
     pub fn call(&self, arguments: &Hash) -> Option<&Planned> {
         self.calls.get(arguments)
+    }
+
+    /// Whether the call of this fingerprint is a question of the model.
+    pub fn is_question(&self, fingerprint: &Hash) -> bool {
+        self.calls.values().any(|call| call.fingerprint() == *fingerprint && call.of == CallOf::Question)
+    }
+
+    /// What somebody gives the call of this fingerprint instead of its own arguments.
+    pub fn edited(&self, fingerprint: &Hash) -> Option<String> {
+        let call = self.calls.values().find(|call| call.fingerprint() == *fingerprint)?;
+        Some(edited(&call.arguments))
     }
 
     /// The arguments of a call of the script.
@@ -260,15 +273,22 @@ fn calls(workload: &Workload) -> BTreeMap<Hash, Planned> {
                 let arguments = Plan::arguments(run, turn, at);
                 let tool = workload.tools.iter().find(|tool| tool.name == call.tool);
                 let tool = tool.expect("the workload calls only tools that it has: a test reads it");
-                let output = vec![format!("begin {arguments}\n"), format!("end {arguments}\n")];
-                let (tool, class, life) = (tool.name.clone(), tool.class, tool.life);
-                let hash = Hash::of(arguments.as_bytes());
-                let (asks, ends, background) = (call.asks, call.ends, call.background);
-                calls.insert(hash, Planned { tool, class, life, asks, arguments, output, ends, background });
+                for arguments in [edited(&arguments), arguments] {
+                    let output = vec![format!("begin {arguments}\n"), format!("end {arguments}\n")];
+                    let (tool, class, life) = (tool.name.clone(), tool.class, tool.life);
+                    let hash = Hash::of(arguments.as_bytes());
+                    let (asks, ends, background, of) = (call.asks, call.ends, call.background, call.of);
+                    calls.insert(hash, Planned { tool, class, life, asks, arguments, output, ends, background, of });
+                }
             }
         }
     }
     calls
+}
+
+/// The arguments of a call after somebody has changed them.
+fn edited(arguments: &str) -> String {
+    format!(r#"{},"edited":true}}"#, arguments.trim_end_matches('}'))
 }
 
 fn wrong_calls(workload: &Workload) -> BTreeMap<Hash, (usize, usize)> {
@@ -350,7 +370,7 @@ mod tests {
     #[test]
     fn each_call_of_the_script_is_known_by_its_arguments() {
         let plan = Plan::new(1).unwrap();
-        assert_eq!(plan.calls.len(), 9);
+        assert_eq!(plan.calls.len(), 2 * 9, "each also with arguments that somebody has changed");
         assert_eq!(plan.failures(0), Some(1));
         assert_eq!(plan.failures(2), Some(0));
         let planned = plan.call(&Hash::of(Plan::arguments(0, 0, 1).as_bytes())).unwrap();

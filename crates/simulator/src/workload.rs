@@ -127,6 +127,8 @@ pub enum Leave {
     Given,
     /// It denies.
     Denied,
+    /// It approves with other arguments.
+    Edited,
     /// First with the fingerprint of another call, then yes.
     Mistaken,
     /// Not at all: nobody is there.
@@ -311,6 +313,22 @@ pub struct TurnCall {
     /// Whether its command continues in the background.
     #[serde(default)]
     pub background: bool,
+    /// What it is beside a call of its tool.
+    #[serde(default)]
+    pub of: CallOf,
+}
+
+/// What a call is beside a call of its tool.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallOf {
+    /// Nothing else.
+    #[default]
+    Tool,
+    /// A question of the model, which a user answers instead of the tool.
+    Question,
+    /// It sets the plan of the conversation.
+    Plan,
 }
 
 /// How a call ends.

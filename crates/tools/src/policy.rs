@@ -5,7 +5,8 @@
 use std::path::Path;
 
 use engine::policy::{PolicyRule, RuleDecision, RuleSubject, decide, strictness};
-use engine::{CallId, Hash, Policy, Sandbox, SandboxMode, Settings, ToolClass, ToolSpec, UserQuestion};
+use engine::tables::policy::ActClass;
+use engine::{CallId, Hash, Policy, Sandbox, SandboxMode, Settings, ToolSpec, UserQuestion};
 
 use crate::call::{CallRequest, Context};
 use crate::cancel::Cancel;
@@ -14,7 +15,10 @@ use crate::evidence::{Evidence, FileChange};
 use crate::limits::QUOTED_BYTES;
 use crate::masking::Secrets;
 use crate::paths::{ResolvedPath, Workspace};
-use crate::policy_rules::{CommandLine, Globs, by_commands, by_file, exit_to_file, exit_to_host};
+use crate::policy_rules::{
+    CommandLine, Globs, by_commands, by_file, class_of_command, class_of_path, class_of_tool, exit_to_file,
+    exit_to_host,
+};
 use crate::sandbox::SandboxState;
 use crate::tool::{Act, CallSite, ParsedCall, Work};
 use crate::tool_set::unknown;
@@ -148,7 +152,9 @@ fn by_acts(
     let mut verb_of_change = "";
     for act in acts {
         let of_act = match act {
-            Act::Read { verb, path } => by_paths(settings, (tool, verb), std::slice::from_ref(&path)),
+            Act::Read { verb, path } => {
+                by_paths(settings, (tool, verb), ActClass::ReadInside, std::slice::from_ref(&path))
+            }
             // The files of a call are judged together.
             Act::Write { verb, path } => {
                 verb_of_change = verb;
@@ -172,10 +178,7 @@ fn by_acts(
 
 /// What changes nothing may be done; anything else is asked.
 fn by_class(settings: &Settings, spec: &ToolSpec, question: String) -> Verdict {
-    let default = match spec.class {
-        ToolClass::ReadOnly => Policy::Allow,
-        ToolClass::Idempotent | ToolClass::Once => Policy::Ask,
-    };
+    let default = class_of_tool(spec).default_in(settings);
     let RuleDecision { decision, rule } = decide(&settings.policy, &spec.name, RuleSubject::Other, default);
     let reason = match decision {
         Policy::Allow => None,
@@ -202,8 +205,8 @@ fn of_change(verdict: Verdict, paths: &[ResolvedPath], mut files: Vec<FileChange
     Verdict { evidence: Evidence { files, folders, ..verdict.evidence }, ..verdict }
 }
 
-fn by_path(settings: &Settings, act: &str, path: &ResolvedPath) -> Verdict {
-    let decision = if path.inside { Policy::Allow } else { settings.outside };
+fn by_path(settings: &Settings, act: &str, inside: ActClass, path: &ResolvedPath) -> Verdict {
+    let decision = class_of_path(path, inside).default_in(settings);
     let reason = match decision {
         Policy::Allow => None,
         Policy::Ask => Some(format!("{act} {}, which is outside the workspace", path.shown)),
@@ -219,10 +222,10 @@ fn by_path(settings: &Settings, act: &str, path: &ResolvedPath) -> Verdict {
 
 /// Judges several paths: by the rules that match, and all others like the first that is outside the workspace; the reason and the
 /// evidence name all paths outside.
-fn by_paths(settings: &Settings, (tool, act): (&str, &str), paths: &[ResolvedPath]) -> Verdict {
+fn by_paths(settings: &Settings, (tool, act): (&str, &str), inside: ActClass, paths: &[ResolvedPath]) -> Verdict {
     let globs = Globs::of(settings);
     let decided = |path: &ResolvedPath| {
-        let default = if path.inside { Policy::Allow } else { settings.outside };
+        let default = class_of_path(path, inside).default_in(settings);
         by_file((&settings.policy, &globs), tool, path, default)
     };
     let mut verdict = Verdict::allowed();
@@ -233,7 +236,7 @@ fn by_paths(settings: &Settings, (tool, act): (&str, &str), paths: &[ResolvedPat
             RuleDecision { decision, rule } => verdict = verdict.and(by_rule_on_path(decision, rule, act, path)),
         }
     }
-    verdict.and(by_default(settings, act, &others))
+    verdict.and(by_default(settings, act, inside, &others))
 }
 
 fn by_rule_on_path(decision: Policy, rule: Option<&PolicyRule>, act: &str, path: &ResolvedPath) -> Verdict {
@@ -249,10 +252,10 @@ fn by_rule_on_path(decision: Policy, rule: Option<&PolicyRule>, act: &str, path:
     Verdict { decision, evidence: Evidence { outside, ..Evidence::default() }, reason, grant }
 }
 
-fn by_default(settings: &Settings, act: &str, paths: &[&ResolvedPath]) -> Verdict {
+fn by_default(settings: &Settings, act: &str, inside: ActClass, paths: &[&ResolvedPath]) -> Verdict {
     let outside: Vec<&ResolvedPath> = paths.iter().copied().filter(|path| !path.inside).collect();
     let Some(first) = outside.first().or(paths.first()).copied() else { return Verdict::allowed() };
-    let verdict = by_path(settings, act, first);
+    let verdict = by_path(settings, act, inside, first);
     if verdict.decision == Policy::Deny || outside.len() < 2 {
         return verdict;
     }
@@ -285,7 +288,7 @@ pub fn asks_about_executed_files(question: &str) -> bool {
 /// Judges paths that are to be changed. Files that other programs run or load have a policy of their own, inside the
 /// workspace as well; the stricter one decides.
 fn by_change(settings: &Settings, (tool, act): (&str, &str), paths: &[ResolvedPath]) -> Verdict {
-    let mut verdict = by_paths(settings, (tool, act), paths);
+    let mut verdict = by_paths(settings, (tool, act), ActClass::ChangeInside, paths);
     if settings.sandbox.mode == SandboxMode::ReadOnly {
         verdict = verdict.and(by_read_only_sandbox(act, paths));
     }
@@ -295,7 +298,7 @@ fn by_change(settings: &Settings, (tool, act): (&str, &str), paths: &[ResolvedPa
     }
     let shown: Vec<&str> = executed.iter().map(|path| path.shown.as_str()).collect();
     let shown = shown.join(", ");
-    match settings.executed_files {
+    match ActClass::ExecutedFile.default_in(settings) {
         Policy::Allow => {}
         Policy::Ask => {
             let question = format!("{act} {shown}, {EXECUTED}");
@@ -358,12 +361,6 @@ impl Line<'_> {
     }
 }
 
-/// What is decided about a command that no rule is about.
-pub(crate) fn of_commands(settings: &Settings, state: SandboxState, is_new: bool) -> Policy {
-    let inside = is_new && state == SandboxState::Holds && settings.sandbox.allows;
-    if inside && settings.exec == Policy::Ask { Policy::Allow } else { settings.exec }
-}
-
 /// A command that is to be in a sandbox, and will not be, is asked about at least: `--yes` and rules answer for what a command
 /// does inside.
 pub(crate) fn outside_of_sandbox(decision: Policy, state: SandboxState, wants_out: bool) -> Policy {
@@ -379,7 +376,7 @@ fn by_command(settings: &Settings, program: &Path, tool: &str, asked: &Line<'_>)
     let Line { text: line, to, outside } = *asked;
     let state = SandboxState::of(settings, program);
     let of_text = if to.is_none() { Some(line) } else { None };
-    let default = of_commands(settings, state, to.is_none());
+    let default = class_of_command(state, to.is_none()).default_in(settings);
     let (RuleDecision { decision, rule }, known) = by_commands(&settings.policy, tool, of_text, default);
     let decision = outside_of_sandbox(decision, state, outside.is_some());
     let reason = match (decision, rule) {
@@ -452,9 +449,9 @@ impl<'a> Exit<'a> {
             Self::Path(path) => {
                 let decided = exit_to_file((&settings.policy, globs), tool, path);
                 // Files that other programs run have their own policy beside it.
-                let is_stricter =
-                    path.is_executed() && strictness(settings.executed_files) > strictness(decided.decision);
-                if is_stricter { RuleDecision { decision: settings.executed_files, rule: None } } else { decided }
+                let of_executed = ActClass::ExecutedFile.default_in(settings);
+                let is_stricter = path.is_executed() && strictness(of_executed) > strictness(decided.decision);
+                if is_stricter { RuleDecision { decision: of_executed, rule: None } } else { decided }
             }
         }
     }
@@ -480,7 +477,8 @@ pub(crate) fn exits<'a>(
 }
 
 fn by_address(settings: &Settings, tool: &str, url: &str) -> Verdict {
-    let RuleDecision { decision, rule } = policy_rules::by_address(&settings.policy, tool, url, settings.web_fetch);
+    let RuleDecision { decision, rule } =
+        policy_rules::by_address(&settings.policy, tool, url, ActClass::Fetch.default_in(settings));
     let reason = match (decision, rule) {
         (Policy::Allow, _) => None,
         (Policy::Ask, _) => Some(format!("fetch {}", quoted(url))),

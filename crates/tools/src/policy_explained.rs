@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use engine::policy::{Argv, PolicyRule, RuleDecision, RuleSubject, decide};
+use engine::tables::policy::{ActClass, DEFAULTS};
 use engine::{CallId, Derived, Policy, SandboxMode, Settings, ToolClass};
 use reqwest::Url;
 
@@ -14,8 +15,8 @@ use crate::guard::Protected;
 use crate::masking::Secrets;
 use crate::output::Outputs;
 use crate::paths::{ResolvedPath, THIS_PROGRAM, Workspace};
-use crate::policy::{Exit, exits, of_commands, outside_of_sandbox};
-use crate::policy_rules::{CallRules, Globs, by_address, by_file};
+use crate::policy::{Exit, exits, outside_of_sandbox};
+use crate::policy_rules::{CallRules, Globs, by_address, by_file, class_of_command, class_of_path, class_of_tool};
 use crate::sandbox::SandboxState;
 use crate::search::SearchProvider;
 use crate::shell::simple_commands;
@@ -27,6 +28,8 @@ use crate::tool_set::{ToolSet, unknown};
 pub struct ExplainedAct {
     /// The act, in one line: `run git diff`, `read src/a.rs`.
     pub act: String,
+    /// Its class, whose row of the table of defaults decides where no rule matches.
+    pub class: ActClass,
     /// What is decided.
     pub decision: Policy,
     /// Where the rule stands that decides; none if the setting below does.
@@ -50,18 +53,22 @@ pub fn explain(settings: &Settings, tool: &str, arguments: &[u8]) -> Result<Vec<
     let mut explained = vec![];
     for act in acts {
         match act {
-            Act::Read { verb, path } => explained.push(on_path(settings, tool, verb, &path)),
+            Act::Read { verb, path } => {
+                explained.push(on_path(settings, (tool, verb), ActClass::ReadInside, &path));
+            }
             Act::Write { verb, path } => {
-                explained.push(on_path(settings, tool, verb, &path));
+                explained.push(on_path(settings, (tool, verb), ActClass::ChangeInside, &path));
                 if path.is_executed() {
-                    let decided = RuleDecision { decision: settings.executed_files, rule: None };
-                    explained.push(of(format!("{verb} {}", path.shown), decided, EXECUTED));
+                    let class = ActClass::ExecutedFile;
+                    let decided = RuleDecision { decision: class.default_in(settings), rule: None };
+                    explained.push(of(format!("{verb} {}", path.shown), decided, class));
                 }
             }
             Act::Run { line, to, outside } => {
                 let commands = if to.is_none() { simple_commands(&line) } else { None };
                 let (is_new, state) = (to.is_none(), SandboxState::of(settings, &context.supervisor));
-                let default = of_commands(settings, state, is_new);
+                let class = class_of_command(state, is_new);
+                let default = class.default_in(settings);
                 let on = |command: Option<&Argv>| {
                     let decided = decide(rules, tool, RuleSubject::Command(command), default);
                     let decision = outside_of_sandbox(decided.decision, state, outside.is_some());
@@ -71,22 +78,26 @@ pub fn explain(settings: &Settings, tool: &str, arguments: &[u8]) -> Result<Vec<
                 };
                 match commands.filter(|commands| !commands.is_empty()) {
                     Some(commands) => explained.extend(
-                        commands.iter().map(|command| of(format!("run {}", shown(command)), on(Some(command)), EXEC)),
+                        commands.iter().map(|command| of(format!("run {}", shown(command)), on(Some(command)), class)),
                     ),
-                    None => explained.push(of("run what cannot be read as simple commands".to_owned(), on(None), EXEC)),
+                    None => {
+                        explained.push(of("run what cannot be read as simple commands".to_owned(), on(None), class));
+                    }
                 }
             }
             Act::Exit { hosts, paths, .. } => {
                 let globs = Globs::of(settings);
-                let on = |exit: Exit<'_>| of(exit.act(), exit.decision(settings, tool, &globs), SANDBOX);
+                let on = |exit: Exit<'_>| of(exit.act(), exit.decision(settings, tool, &globs), ActClass::Exit);
                 explained.extend(exits(settings, (&hosts, &paths)).map(on));
             }
             Act::Fetch(url) => {
-                explained.push(of(format!("fetch {url}"), by_address(rules, tool, &url, settings.web_fetch), FETCH));
+                let decided = by_address(rules, tool, &url, ActClass::Fetch.default_in(settings));
+                explained.push(of(format!("fetch {url}"), decided, ActClass::Fetch));
             }
             Act::Other { question } => {
-                let default = if spec.class == ToolClass::ReadOnly { Policy::Allow } else { Policy::Ask };
-                explained.push(of(question, decide(rules, tool, RuleSubject::Other, default), CLASS));
+                let class = class_of_tool(spec);
+                let decided = decide(rules, tool, RuleSubject::Other, class.default_in(settings));
+                explained.push(of(question, decided, class));
             }
         }
     }
@@ -124,9 +135,11 @@ pub fn suggest(
     let is_allowed = leaves && allows_commands(settings, tool, arguments);
     for act in acts {
         match act {
-            Act::Read { verb, path } | Act::Write { verb, path } => {
-                if on_path(settings, tool, verb, &path).decision == Policy::Ask {
-                    offered.paths.push(exact(&path));
+            Act::Read { verb, ref path } | Act::Write { verb, ref path } => {
+                let is_read = matches!(act, Act::Read { .. });
+                let inside = if is_read { ActClass::ReadInside } else { ActClass::ChangeInside };
+                if on_path(settings, (tool, verb), inside, path).decision == Policy::Ask {
+                    offered.paths.push(exact(path));
                     paths = true;
                 }
             }
@@ -188,7 +201,11 @@ pub fn suggest(
 /// Whether all commands of a call are allowed, whatever they reach.
 fn allows_commands(settings: &Settings, tool: &str, arguments: &[u8]) -> bool {
     let acts = explain(settings, tool, arguments).unwrap_or_default();
-    acts.iter().filter(|act| act.setting == EXEC).all(|act| act.decision == Policy::Allow)
+    acts.iter().filter(|act| is_command(act.class)).all(|act| act.decision == Policy::Allow)
+}
+
+fn is_command(class: ActClass) -> bool {
+    matches!(class, ActClass::RunConfined | ActClass::Run)
 }
 
 /// The hosts and files beyond the sandbox that are asked about.
@@ -286,42 +303,33 @@ const WITH_SUBCOMMANDS: &[&str] = &[
     "zig",
 ];
 
-/// What is decided where no rule matches.
+/// What is decided where no rule matches: the table of defaults, as these settings and this machine have it.
 pub fn defaults(settings: &Settings) -> Vec<ExplainedAct> {
     let state = SandboxState::of(settings, Path::new(THIS_PROGRAM));
-    let commands = outside_of_sandbox(of_commands(settings, state, true), state, false);
-    // Without a sandbox, or with all of the network, there is nothing to ask for.
-    let exits = if settings.sandbox.mode == SandboxMode::Off { Policy::Allow } else { Policy::Ask };
-    let rows = [
-        ("read or change files inside the workspace", Policy::Allow, INSIDE),
-        ("read or change files outside the workspace", settings.outside, OUTSIDE),
-        ("change files that other programs run or load", settings.executed_files, EXECUTED),
-        ("run commands", commands, EXEC),
-        ("reach hosts, and write outside the workspace, from the sandbox", exits, SANDBOX),
-        ("fetch from the web", settings.web_fetch, FETCH),
-    ];
-    rows.map(|(act, decision, setting)| of(act.to_owned(), RuleDecision { decision, rule: None }, setting)).to_vec()
+    let holds = state == SandboxState::Holds;
+    let rows = DEFAULTS.iter().filter(|row| row.reserved.is_none());
+    let rows = rows.filter(|row| row.class != ActClass::RunConfined || holds);
+    let explained = rows.map(|row| {
+        let decision = match row.class {
+            ActClass::Run => outside_of_sandbox(row.class.default_in(settings), state, holds),
+            // Without a sandbox there is nothing to ask for.
+            ActClass::Exit if settings.sandbox.mode == SandboxMode::Off => Policy::Allow,
+            class => class.default_in(settings),
+        };
+        of(row.acts.to_owned(), RuleDecision { decision, rule: None }, row.class)
+    });
+    explained.collect()
 }
 
-const INSIDE: &str = "built in";
-const OUTSIDE: &str = "tools.outside_workspace.policy";
-const EXECUTED: &str = "tools.executed_files.policy";
-const EXEC: &str = "tools.exec.policy";
-const FETCH: &str = "tools.web_fetch.policy";
-const SANDBOX: &str = "the sandbox";
-const CLASS: &str = "the class of the tool";
-
-fn of(act: String, RuleDecision { decision, rule }: RuleDecision<'_>, setting: &'static str) -> ExplainedAct {
-    ExplainedAct { act, decision, rule: rule.map(|rule| rule.origin.clone()), setting }
+fn of(act: String, RuleDecision { decision, rule }: RuleDecision<'_>, class: ActClass) -> ExplainedAct {
+    let rule = rule.map(|rule| rule.origin.clone());
+    ExplainedAct { act, class, decision, rule, setting: class.row().setting }
 }
 
-fn on_path(settings: &Settings, tool: &str, verb: &str, path: &ResolvedPath) -> ExplainedAct {
-    let (default, setting) = if path.inside { (Policy::Allow, INSIDE) } else { (settings.outside, OUTSIDE) };
-    of(
-        format!("{verb} {}", path.shown),
-        by_file((&settings.policy, &Globs::of(settings)), tool, path, default),
-        setting,
-    )
+fn on_path(settings: &Settings, (tool, verb): (&str, &str), inside: ActClass, path: &ResolvedPath) -> ExplainedAct {
+    let class = class_of_path(path, inside);
+    let decided = by_file((&settings.policy, &Globs::of(settings)), tool, path, class.default_in(settings));
+    of(format!("{verb} {}", path.shown), decided, class)
 }
 
 /// Enough to say what a call would do: nothing is run.

@@ -6,12 +6,14 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::policy::{Argv, PolicyRule, RuleDecision, RuleSubject, decide, decide_exit, reads_commands, strictness};
-use engine::{Policy, Settings, WorkspaceCopy};
+use engine::tables::policy::ActClass;
+use engine::{Policy, Settings, ToolClass, ToolSpec, WorkspaceCopy};
 use globset::{GlobBuilder, GlobMatcher};
 use reqwest::Url;
 
 use crate::fetch::NetworkPolicy;
 use crate::paths::ResolvedPath;
+use crate::sandbox::SandboxState;
 use crate::shell::simple_commands;
 use crate::supervise::proxy::HostRules;
 use crate::supervise::proxy::host::{self, Host, WEB};
@@ -31,8 +33,8 @@ impl CallRules {
         Self {
             rules: Arc::clone(&settings.policy),
             globs: Arc::new(Globs::of(settings)),
-            outside: settings.outside,
-            web_fetch: settings.web_fetch,
+            outside: ActClass::Outside.default_in(settings),
+            web_fetch: ActClass::Fetch.default_in(settings),
         }
     }
 
@@ -64,7 +66,7 @@ impl CallRules {
         if self.rules.is_empty() {
             return None;
         }
-        let default = if path.inside { Policy::Allow } else { self.outside };
+        let default = if path.inside { ActClass::ReadInside.row().decision } else { self.outside };
         let decided = by_file((&self.rules, &self.globs), tool, path, default);
         decided.rule.map(|_| decided.decision)
     }
@@ -74,6 +76,24 @@ impl CallRules {
 fn is_of_hosts(rule: &PolicyRule, tool: &str) -> bool {
     let is_for = rule.tools.is_empty() || rule.tools.iter().any(|name| name == tool);
     is_for && !rule.hosts.is_empty() && rule.commands.is_empty() && rule.paths.is_empty()
+}
+
+/// The class of what a tool does that is no file, command or address.
+pub(crate) fn class_of_tool(spec: &ToolSpec) -> ActClass {
+    match spec.class {
+        ToolClass::ReadOnly => ActClass::Harmless,
+        ToolClass::Idempotent | ToolClass::Once => ActClass::Other,
+    }
+}
+
+/// The class of an act on a file, which is `inside` in the workspace.
+pub(crate) fn class_of_path(path: &ResolvedPath, inside: ActClass) -> ActClass {
+    if path.inside { inside } else { ActClass::Outside }
+}
+
+/// The class of a command, or of text for one that runs already.
+pub(crate) fn class_of_command(state: SandboxState, is_new: bool) -> ActClass {
+    if is_new && state == SandboxState::Holds { ActClass::RunConfined } else { ActClass::Run }
 }
 
 /// Whether a text is a glob.

@@ -26,13 +26,33 @@ pub fn open(read: &dyn Read, session: Option<&SessionRow>) -> Result<Vec<Approva
     Ok(rows.into_iter().map(|row| completed(read, &row).unwrap_or(row)).collect())
 }
 
-/// The closed requests, oldest first.
-pub fn closed(read: &dyn Read) -> Result<Vec<ApprovalRow>, Error> {
-    let mut rows = read.closed_approvals()?;
-    // Rows of older versions do not say what was asked.
-    rows.retain(|row| row.grant.is_none() && row.fingerprint.is_some());
-    rows.sort_by_key(|row| (row.closed_at, row.call));
-    Ok(rows)
+/// The last closed requests of a kind before one, of a session or of all, in the order in which they were asked. It reads no more
+/// of the others than it comes to.
+pub fn closed(
+    read: &dyn Read,
+    (session, kind): (Option<&SessionRow>, AskKind),
+    mut before: Option<CallId>,
+    limit: usize,
+) -> Result<Vec<ApprovalRow>, Error> {
+    let session = session.map(|row| row.session);
+    let mut found = vec![];
+    while found.len() < limit {
+        let rows = read.closed_approvals_before(session, before, CLOSED_AT_ONCE)?;
+        let Some(first) = rows.first() else { break };
+        before = Some(first.call);
+        let wanted = rows.into_iter().rev().filter(|row| is_request(row) && AskKind::of(row) == kind);
+        found.extend(wanted.take(limit - found.len()));
+    }
+    found.reverse();
+    Ok(found)
+}
+
+/// Closed requests that are read at once.
+const CLOSED_AT_ONCE: usize = 256;
+
+/// Whether a closed row is of a request: a grant answers none, and a row of an older version does not say what was asked.
+fn is_request(row: &ApprovalRow) -> bool {
+    row.grant.is_none() && row.fingerprint.is_some()
 }
 
 /// A row of an older version says less: the state of its session says the rest.
@@ -73,10 +93,9 @@ impl AskKind {
 
 /// The request with this id, with a unique beginning of it, or of the call with this id; an open one first.
 pub fn find(read: &dyn Read, text: &str, wanted: AskKind) -> Result<ApprovalRow, Error> {
-    let is_it = |row: &ApprovalRow| id(row.call).starts_with(text) || row.call.to_string() == text;
     let mut others = false;
-    for look in [(|read| open(read, None)) as fn(&dyn Read) -> _, closed] {
-        let found: Vec<_> = look(read)?.into_iter().filter(|row| !text.is_empty() && is_it(row)).collect();
+    for look in [open_of as fn(&dyn Read, &str) -> _, closed_of] {
+        let found: Vec<ApprovalRow> = if text.is_empty() { vec![] } else { look(read, text)? };
         others |= found.iter().any(|row| AskKind::of(row) != wanted);
         let mut found = found.into_iter().filter(|row| AskKind::of(row) == wanted);
         match (found.next(), found.next()) {
@@ -86,6 +105,26 @@ pub fn find(read: &dyn Read, text: &str, wanted: AskKind) -> Result<ApprovalRow,
         }
     }
     Err(none(text, wanted, others))
+}
+
+/// The open requests that a text names.
+fn open_of(read: &dyn Read, text: &str) -> Result<Vec<ApprovalRow>, Error> {
+    if let Ok(call) = text.parse() {
+        let row = read.approval(call)?.filter(|row| row.allowed.is_none());
+        return Ok(row.map(|row| completed(read, &row).unwrap_or(row)).into_iter().collect());
+    }
+    let rows = read.approvals(None)?.into_iter().filter(|row| id(row.call).starts_with(text));
+    Ok(rows.map(|row| completed(read, &row).unwrap_or(row)).collect())
+}
+
+/// The closed requests that a text names. There may be many: only these are read.
+fn closed_of(read: &dyn Read, text: &str) -> Result<Vec<ApprovalRow>, Error> {
+    let calls = match text.parse() {
+        Ok(call) => vec![call],
+        Err(_) => read.closed_approval_calls()?.into_iter().filter(|call| id(*call).starts_with(text)).collect(),
+    };
+    let rows = calls.into_iter().map(|call| read.approval(call)).collect::<Result<Vec<_>, _>>()?;
+    Ok(rows.into_iter().flatten().filter(|row| row.allowed.is_some() && is_request(row)).collect())
 }
 
 fn several(text: &str, wanted: AskKind) -> Error {

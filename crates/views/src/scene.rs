@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use engine::{
-    BodyKind, BranchId, CallOutcome, Candidate, Command, Content, Decide as _, Effect, EffectId, EffectKind, Epoch,
-    Event, Failure, Found, Hash, Input, Limits, Machine, MessageId, Moment, Overrides, Part, Policy, QueueMode,
-    QueueSettings, Report, ResumeMode, Seq, SessionId, Settings, Timestamp, ToolResult, Usage,
+    ApprovalRow, BodyKind, BranchId, CallOutcome, Candidate, Command, Content, Decide as _, Effect, EffectId,
+    EffectKind, Epoch, Event, Failure, Found, Hash, Input, Limits, Machine, MessageId, Moment, Override, Overrides,
+    Part, Policy, QueueMode, QueueSettings, Report, ResumeMode, Seq, SessionId, Settings, Timestamp, ToolResult, Usage,
 };
 use journal::{Append, Journal as _, Memory, Read as _};
 use uuid::Uuid;
@@ -55,6 +55,17 @@ impl Scene {
             let append = Append { batch: Arc::new(batch), epoch: self.epoch };
             self.journal.append(append, Box::new(|kept| assert!(kept.is_ok(), "{kept:?}")));
         }
+    }
+
+    /// Stores rows of approval requests of other calls, with a setting of the session.
+    pub fn add_approvals(&mut self, rows: Vec<ApprovalRow>) {
+        self.now += 1000;
+        let moment = Moment { now: Timestamp(self.now), random: 7 };
+        self.machine.handle(Command::Override(Override::Verbose(Some(true))).into(), moment).unwrap();
+        let mut batch = self.machine.take_batch().unwrap();
+        batch.views.approvals = rows;
+        let append = Append { batch: Arc::new(batch), epoch: self.epoch };
+        self.journal.append(append, Box::new(|kept| assert!(kept.is_ok(), "{kept:?}")));
     }
 
     fn effect(&self, kind: EffectKind) -> EffectId {

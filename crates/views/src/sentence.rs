@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use engine::tables::limits::RECOVERIES_MS;
 use engine::{
-    AskAnswered, Body, CallId, CallOutcome, Candidate, CompactionStep, Event, Failure, FailureClass, FilesChanged,
-    Found, Item, LifecycleChanged, MessageSealed, Next, Opened, ProcessCause, Session, Timestamp, ToolClass, WaitFor,
+    AnswerRefusal, AskAnswered, Body, CallId, CallOutcome, Candidate, CompactionStep, Event, Failure, FailureClass,
+    FilesChanged, Found, Item, LifecycleChanged, MessageSealed, Next, Opened, ProcessCause, Session, Timestamp,
+    ToolClass, WaitFor,
 };
 use serde::Serialize;
 
@@ -67,6 +68,7 @@ impl<'a> Narrator<'a> {
             | Event::CallAsked(_)
             | Event::AskAnswered(_)
             | Event::AskExpired(_)
+            | Event::AnswerRefused(_)
             | Event::CallStarted(_)
             | Event::CallEnding(_)
             | Event::CallLost(_)
@@ -154,6 +156,14 @@ impl<'a> Narrator<'a> {
                 format!("{}: nobody answered in time, and it still waits", self.label(e.call))
             }
             Event::AskExpired(e) => format!("{}: nobody answered in time", self.label(e.call)),
+            Event::AnswerRefused(e) => {
+                let why = match e.why {
+                    AnswerRefusal::Closed => "the call asks nothing any more",
+                    AnswerRefusal::Fingerprint => "it is for a call with another fingerprint",
+                    AnswerRefusal::InCall => "a command of a call is not the user",
+                };
+                format!("{}: an answer was refused, {why}; it came from {}", self.label(e.call), e.by)
+            }
             Event::CallStarted(e) => {
                 let class = match e.class {
                     ToolClass::ReadOnly => "read-only",

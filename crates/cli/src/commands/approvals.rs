@@ -279,7 +279,7 @@ fn parsed(text: &str) -> Result<Value, CliError> {
 }
 
 /// The arguments as the user has changed them; none if they are the same.
-fn edited(globals: &Globals, asked: &ApprovalShown) -> Result<Option<Value>, CliError> {
+pub(super) fn edited(globals: &Globals, asked: &ApprovalShown) -> Result<Option<Value>, CliError> {
     let before = serde_json::to_string_pretty(&asked.arguments).unwrap_or_default() + "\n";
     let after = editor::edit(globals, &before, ".json", &format!("limulus approvals approve {} --edit", asked.id))?;
     let value = parsed(&after)?;

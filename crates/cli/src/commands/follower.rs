@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use client::{Arrival, Opening, OwnerClient, Reopened, Subscriber, is_gone};
@@ -13,7 +14,8 @@ use gateway::methods::chat_command;
 use journal::{Read as _, Reader};
 use protocol::event::{Stream, ToolLine};
 use protocol::method::{
-    AbortParams, ApprovalsResolve, HealthGet, Method, NoParams, OwnerKind, QuestionsAnswer, RunsAbort, SubscribeParams,
+    AbortParams, ApprovalShown, ApprovalsResolve, HealthGet, Method, NoParams, OwnerKind, QuestionsAnswer, RunsAbort,
+    SubscribeParams,
 };
 use protocol::{Client, ClientError, Event};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -21,6 +23,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 use views::count;
 
+use super::approvals::edited;
 use super::asking::{Asking, LookedUp, Reaction, Unasked};
 use super::explaining::Explaining;
 use super::steering::{Steering, Step};
@@ -58,6 +61,8 @@ pub(crate) struct Follower<'a> {
     explaining: Explaining,
     /// Calls for the user of this terminal.
     notifier: Notifier,
+    /// Where the editor of the user is named; a watcher does not know.
+    globals: Option<&'a Globals>,
     /// The runs of which something was denied because nobody could be asked.
     denied: BTreeSet<RunId>,
     /// The open questions, where nobody can be asked here.
@@ -143,7 +148,7 @@ impl<'a> Follower<'a> {
         if is_raw {
             screen.prefer_raw_answers();
         }
-        Ok(Self { notifier, ..Self::over(subscriber, screen, signals) })
+        Ok(Self { notifier, globals: Some(globals), ..Self::over(subscriber, screen, signals) })
     }
 
     /// Watches an owner until it goes away.
@@ -162,6 +167,7 @@ impl<'a> Follower<'a> {
             signals,
             explaining: Explaining::default(),
             notifier: Notifier::off(),
+            globals: None,
             denied: BTreeSet::new(),
             unasked: Unasked::default(),
         }
@@ -279,7 +285,11 @@ impl<'a> Follower<'a> {
                 }
                 Some(trouble) = self.trouble.1.recv() => self.screen.say(&format!("limulus: {trouble}")),
                 reaction = self.asking.answer(is_asking) => self.react(reaction),
-                Some(shown) = self.looked_up.1.recv() => self.asking.take_looked_up(shown, &mut self.screen),
+                Some(shown) = self.looked_up.1.recv() => {
+                    if let Some(shown) = self.asking.take_looked_up(shown, &mut self.screen) {
+                        self.edit(&shown);
+                    }
+                }
                 _ = self.signals.interrupt.recv() => return Ok(Happening::Interrupt),
                 _ = self.signals.terminate.recv() => return Err(self.stopped()),
                 step = typed(&mut self.steering) => {
@@ -300,7 +310,10 @@ impl<'a> Follower<'a> {
 
     /// Does what follows from an answer of the user.
     fn react(&mut self, reaction: Reaction) {
-        self.screen.answered();
+        match self.asking.take_key() {
+            Some(key) => self.screen.answered_by(&key),
+            None => self.screen.answered(),
+        }
         match reaction {
             Reaction::Resolve(params) => {
                 self.notifier.resolved(params.call);
@@ -310,10 +323,36 @@ impl<'a> Follower<'a> {
                 self.notifier.resolved(params.call);
                 self.send::<QuestionsAnswer>(*params);
             }
-            Reaction::Look(request) => {
-                self.asking.look_up(&request, self.subscriber.client(), &self.looked_up.0);
+            Reaction::Look(request, wanted) => {
+                self.asking.look_up((&request, wanted), self.subscriber.client(), &self.looked_up.0);
             }
             Reaction::Say(what) => self.screen.say(&what),
+            Reaction::Again => {}
+        }
+    }
+
+    /// Has the user change the arguments of a call in an editor, and approves it with them. The editor has the terminal meanwhile.
+    fn edit(&mut self, shown: &ApprovalShown) {
+        let Some(globals) = self.globals else {
+            return self.screen.say("there is no editor here; `limulus approvals approve ID --edit` opens one");
+        };
+        self.screen.hide_status();
+        keyboard::give_back();
+        let edited = {
+            // Ctrl-C is for the editor.
+            let _elsewhere = signals::are_elsewhere();
+            edited(globals, shown)
+        };
+        let mut context = Context::from_waker(Waker::noop());
+        while self.signals.interrupt.poll_recv(&mut context).is_ready() {}
+        match edited {
+            Ok(Some(arguments)) => {
+                if let Some(params) = self.asking.resolve_edited(shown.call, arguments) {
+                    self.react(Reaction::Resolve(Box::new(params)));
+                }
+            }
+            Ok(None) => self.screen.say("the arguments are as they were"),
+            Err(error) => self.screen.say(&format!("limulus: {error}")),
         }
     }
 

@@ -4,9 +4,9 @@ pub(super) mod trust;
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use config::{FlagValues, Globals, ProjectTrust, Subject, today};
-use engine::policy::{PolicyRule, strictness};
+use engine::policy::{PolicyRule, Principal, strictness};
 use engine::{Overrides, Policy, Settings};
 use serde::Serialize;
 use tools::ExplainedAct;
@@ -34,6 +34,9 @@ enum PolicyCommand {
         /// In this session
         #[arg(long, value_name = "NAME")]
         session: Option<String>,
+        /// Begun by the user of this machine (local) or by an agent
+        #[arg(long, value_name = "WHO")]
+        principal: Option<BegunBy>,
         /// Print it as JSON
         #[arg(long)]
         json: bool,
@@ -50,6 +53,9 @@ enum PolicyCommand {
         /// In this session
         #[arg(long, value_name = "NAME")]
         session: Option<String>,
+        /// Begun by the user of this machine (local) or by an agent
+        #[arg(long, value_name = "WHO")]
+        principal: Option<BegunBy>,
         /// Print it as JSON
         #[arg(long)]
         json: bool,
@@ -72,10 +78,26 @@ enum PolicyCommand {
     },
 }
 
+/// Who begins a run.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum BegunBy {
+    Local,
+    Agent,
+}
+
+impl From<BegunBy> for Principal {
+    fn from(begun_by: BegunBy) -> Self {
+        match begun_by {
+            BegunBy::Local => Self::Local,
+            BegunBy::Agent => Self::Agent,
+        }
+    }
+}
+
 pub(crate) fn run(args: PolicyArgs, globals: &Globals) -> Result<(), CliError> {
     match args.command {
-        PolicyCommand::List { agent, session, json: as_json } => {
-            let settings = settings(globals, &agent, session.as_deref())?;
+        PolicyCommand::List { agent, session, principal, json: as_json } => {
+            let settings = settings(globals, &agent, (session.as_deref(), principal))?;
             let config = deprecation::load(globals, FlagValues::default())?;
             let project = config.project_trust(Path::new(&settings.workspace))?;
             print(&if as_json {
@@ -84,8 +106,8 @@ pub(crate) fn run(args: PolicyArgs, globals: &Globals) -> Result<(), CliError> {
                 lay_out(&settings) + &trust::lay_out_open(&project)
             })
         }
-        PolicyCommand::Explain { tool, arguments, agent, session, json: as_json } => {
-            let settings = settings(globals, &agent, session.as_deref())?;
+        PolicyCommand::Explain { tool, arguments, agent, session, principal, json: as_json } => {
+            let settings = settings(globals, &agent, (session.as_deref(), principal))?;
             let explained = explain(&settings, &tool, &arguments)?;
             print(&if as_json { json(&explained) } else { lay_out_explained(&explained) })
         }
@@ -94,11 +116,16 @@ pub(crate) fn run(args: PolicyArgs, globals: &Globals) -> Result<(), CliError> {
     }
 }
 
-fn settings(globals: &Globals, agent: &str, session: Option<&str>) -> Result<Settings, CliError> {
+fn settings(
+    globals: &Globals,
+    agent: &str,
+    (session, principal): (Option<&str>, Option<BegunBy>),
+) -> Result<Settings, CliError> {
     let config = deprecation::load(globals, FlagValues::default())?;
     let overrides = Overrides::default();
     let key = session.map(|name| if name.contains(':') { name.to_owned() } else { format!("agent:{agent}:{name}") });
-    let session = runtime::SessionContext { key: key.as_deref(), ..runtime::SessionContext::default() };
+    let principal = principal.map(Principal::from);
+    let session = runtime::SessionContext { key: key.as_deref(), principal, ..runtime::SessionContext::default() };
     Ok(config.resolve(Subject { agent, overrides: &overrides, session, date: &today() })?.settings)
 }
 

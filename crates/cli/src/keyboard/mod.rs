@@ -1,6 +1,6 @@
 //! The keyboard during a run: what is typed is a line of our own, and nothing of it is left for the shell. The terminal gives
-//! keys one by one and echoes none; Ctrl-C and the like stay signals. Its mode is what it was whenever a question is open, the
-//! process is suspended, or it ends.
+//! keys one by one and echoes none; Ctrl-C and the like stay signals. Its mode is what it was whenever a question is open that a line answers, the
+//! process is suspended, or it ends. A question that one key answers has the keys as well.
 
 #![allow(clippy::disallowed_methods, reason = "beside prompt.rs this is the place that reads the terminal")]
 
@@ -250,9 +250,18 @@ pub(crate) fn give_back() {
     }
 }
 
+/// Has the terminal give keys for the answer to a question. Returns whether it does. [`give_back`] ends it.
+pub(crate) fn give_keys() -> bool {
+    if before().is_none() {
+        signals::listen();
+        take_terminal();
+    }
+    before().is_some()
+}
+
 /// What was typed and is not read yet: empty if there is nothing, or if another process has the terminal. None if the terminal
 /// is gone.
-fn read() -> Option<Vec<u8>> {
+pub(crate) fn read() -> Option<Vec<u8>> {
     let terminal = stdin();
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     let mut polled = [PollFd::new(&terminal, PollFlags::IN)];

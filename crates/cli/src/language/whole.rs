@@ -155,6 +155,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("packed IS NOT NULL", "a query"),
     ("r.packed IS NOT NULL", "a query"),
     ("session = ?1", "a query"),
+    ("NOT open AND session", "a query"),
     ("{from} AND r.session", "a query"),
     ("of an unknown method", "a name in the report of a held thread"),
     ("a task without a name", "a name in the report of a held thread"),

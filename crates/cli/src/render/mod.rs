@@ -15,5 +15,5 @@ mod vocabulary;
 pub(crate) use call_text::call_in_words;
 pub(crate) use diff::coloured;
 pub(crate) use plan::plan_lines;
-pub(crate) use screen::{SPINNER, Screen};
+pub(crate) use screen::{Asks, SPINNER, Screen};
 pub(crate) use style::{MarkdownMode, Style, set_markdown};

@@ -38,6 +38,12 @@ pub(super) fn below(line: &str, width: usize) -> Vec<String> {
 /// What stands before the answer to a question.
 pub(super) const ANSWER: &str = " [y/N/a/?] ";
 
+/// The same where one key answers.
+pub(super) const ANSWER_KEY: &str = " [y/n/a/?] ";
+
+/// The same before an approval for good: for this session, agent or home.
+pub(super) const SCOPE_KEY: &str = " [s/a/h/e/n] ";
+
 /// The same before one that is a yes or a no.
 pub(super) const YES_OR_NO: &str = " [y/N] ";
 

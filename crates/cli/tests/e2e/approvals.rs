@@ -219,23 +219,134 @@ fn r60_a_terminal_denies_with_a_reason_and_allows_for_good() {
     }
     let home = Home::new();
     let terminal = Terminal::run(&home, &["agent", "-m", TOUCH]);
-    terminal.until("[y/N/a/?]");
-    terminal.type_keys(&["?", "Enter"]);
-    terminal.until("says why not to the model");
-    terminal.type_keys(&["n", "Space", "keep", "Space", "it", "Enter"]);
-    terminal.until("keep it");
+    terminal.until("[y/n/a/?]");
+    terminal.type_keys(&["?"]);
+    terminal.until("r says why not to the model");
+    terminal.type_keys(&["r"]);
+    terminal.until("? why not? the model receives it >");
+    terminal.type_keys(&["keep", "Space", "it", "Enter"]);
     terminal.until("exit=0");
     drop(terminal);
+    let call = &home.json(&["runs", "show"])["steps"][0]["calls"][0];
+    assert!(call["outcome"] == "denied" && call.to_string().contains("keep it"), "{call}");
     let terminal = Terminal::run(&home, &["agent", "-m", TOUCH]);
-    terminal.until("[y/N/a/?]");
-    terminal.type_keys(&["a", "Enter"]);
-    terminal.until("all calls like it in this session: exec `echo ran`, `> ledger`");
-    terminal.type_keys(&["y", "Enter"]);
+    terminal.until("[y/n/a/?]");
+    terminal.type_keys(&["a"]);
+    terminal.until("all calls like it: exec `echo ran`, `> ledger` [s/a/h/e/n]");
+    terminal.type_keys(&["Enter"]);
+    terminal.until("those of this home");
+    assert_eq!(home.text("ledger"), "", "Enter grants nothing");
+    terminal.type_keys(&["s"]);
     terminal.until("exit=0");
     drop(terminal);
     assert_eq!(home.text("ledger"), "ran\n");
+    assert_eq!(home.json(&["approvals", "grants"])[0]["scope"], "session");
     home.run(&["agent", "-m", TOUCH]).expect_code(0);
     assert_eq!(home.text("ledger"), "ran\nran\n", "nobody was asked");
+}
+
+/// R60: one key answers; Enter alone, a word that is typed at once, and other keys answer nothing.
+#[test]
+fn r60_one_key_answers_and_enter_does_not() {
+    if !Terminal::is_there() {
+        return;
+    }
+    for (key, ledger) in [("y", "ran\n"), ("n", "")] {
+        let home = Home::new();
+        let terminal = Terminal::run(&home, &["agent", "-m", TOUCH]);
+        terminal.until("[y/n/a/?]");
+        for (keys, hints) in [("Enter", 1), ("yes", 2), ("x", 3), ("Up", 4)] {
+            terminal.type_keys(&[keys]);
+            until("the hint", || terminal.screen().matches("y lets it run, n does not").count() == hints);
+            assert_eq!(requests(&home, 1).len(), 1, "{keys} answers nothing");
+        }
+        terminal.type_keys(&[key]);
+        terminal.until("exit=0");
+        assert_eq!(home.text("ledger"), ledger, "{key}");
+    }
+}
+
+/// R60: the pattern of an approval for good is edited before it is given, and one key says for whose calls it is.
+#[test]
+fn r60_a_terminal_edits_a_pattern_and_names_its_scope() {
+    if !Terminal::is_there() {
+        return;
+    }
+    let home = Home::new();
+    let terminal = Terminal::run(&home, &["agent", "-m", TOUCH]);
+    terminal.until("[y/n/a/?]");
+    terminal.type_keys(&["a"]);
+    terminal.until("[s/a/h/e/n]");
+    terminal.type_keys(&["n"]);
+    terminal.until("then it is asked about alone");
+    terminal.type_keys(&["a"]);
+    until("the patterns again", || terminal.screen().matches("[s/a/h/e/n]").count() == 2);
+    terminal.type_keys(&["e"]);
+    terminal.until("? the pattern instead of `echo ran` (Enter keeps it) >");
+    terminal.type_keys(&["echo", "Space", "*", "Enter"]);
+    terminal.until("? the pattern instead of `> ledger` (Enter keeps it) >");
+    terminal.type_keys(&["Enter"]);
+    terminal.until("all calls like it: exec `echo *`, `> ledger`");
+    terminal.type_keys(&["h"]);
+    terminal.until("exit=0");
+    drop(terminal);
+    let grant = &home.json(&["approvals", "grants"])[0];
+    assert_eq!((&grant["scope"], &grant["commands"][0]), (&"home".into(), &"echo *".into()), "{grant}");
+    home.run(&["agent", "--session", "other", "-m", "run `echo two >> ledger`"]).expect_code(0);
+    assert_eq!(home.text("ledger"), "ran\ntwo\n");
+}
+
+/// R60: the arguments are changed in the editor of the user, which has the terminal as it was.
+#[test]
+fn r60_a_terminal_opens_the_arguments_in_an_editor() {
+    if !Terminal::is_there() {
+        return;
+    }
+    let home = Home::new();
+    home.put("editor.sh", "stty -a > mode; test -e same || sed -i s/ran/edited/ \"$1\"\n");
+    let home = home.with("EDITOR", "sh editor.sh");
+    home.put("same", "");
+    let terminal = Terminal::run(&home, &["agent", "-m", TOUCH]);
+    terminal.until("[y/n/a/?]");
+    terminal.type_keys(&["e"]);
+    terminal.until("the arguments are as they were");
+    let mode = home.text("mode");
+    assert!(mode.contains(" icanon") && mode.contains(" echo "), "{mode}");
+    assert_eq!(requests(&home, 1).len(), 1, "it still waits");
+    home.shell("rm same").expect_code(0);
+    terminal.type_keys(&["e"]);
+    terminal.until("exit=0");
+    assert_eq!(home.text("ledger"), "edited\n");
+}
+
+/// The refused answers of a session, in the words of its audit log.
+fn refused(home: &Home, session: &str) -> Vec<String> {
+    let lines = home.run(&["audit", "--session", session, "--json"]).expect_code(0).lines();
+    let refused = lines.into_iter().filter(|line| line["event"] == "answer_refused");
+    refused.map(|line| line["detail"].as_str().expect("a sentence").to_owned()).collect()
+}
+
+/// R60: an answer to what is closed, and one that is given with a scope or arguments, is refused and recorded with who gave it.
+#[test]
+fn r60_a_refused_answer_is_in_the_audit_log() {
+    let home = Home::new();
+    let _service = serve(&home);
+    let waiting = home.start(&["agent", "-m", TOUCH]);
+    let asked = requests(&home, 1);
+    home.run(&["approvals", "deny", id(&asked[0])]).expect_code(0);
+    waiting.finish().expect_code(0);
+    assert_eq!(refused(&home, "main"), [""; 0]);
+    for more in [&["approve"][..], &["approve", "--always", "home"], &["approve", "--arguments", "{}"], &["deny"]] {
+        let refusing = home.run(&[&["approvals"], &more[..1], &[id(&asked[0])], &more[1..]].concat());
+        refusing.expect_code(3).expect_err("already denied by");
+    }
+    let refused = refused(&home, "main");
+    let is_whole =
+        |detail: &String| detail.contains("asks nothing any more") && detail.contains("the user, on the terminal");
+    assert!(refused.len() == 4 && refused.iter().all(is_whole), "{refused:?}");
+    let trace = home.run(&["runs", "trace", "--session", "main"]).expect_code(0).out;
+    assert!(trace.contains("an answer was refused") || trace.contains("ask_answered"), "{trace}");
+    assert_eq!(home.json(&["approvals", "grants"]).as_array().map(Vec::len), Some(0));
 }
 
 /// R60: a command of a call is not the user: it answers nothing.
@@ -251,6 +362,8 @@ fn r60_a_command_of_a_call_approves_nothing() {
     let answer = home.run(&["agent", "--session", "other", "--yes", "-m", &command]).expect_code(0);
     assert!(answer.out.contains("inside a tool call"), "{answer:?}");
     assert_eq!(requests(&home, 1), asked);
+    let detail = refused(&home, "asks").pop().expect("it is recorded");
+    assert!(detail.contains("a command of a call is not the user") && detail.contains("(limulus)"), "{detail}");
     assert_eq!(home.text("ledger"), "");
 }
 
@@ -275,6 +388,7 @@ fn r60_a_command_of_a_call_approves_nothing_without_an_owner_either() {
     until("the command is over", || home.text("said").contains("over"));
     assert!(home.text("said").contains("inside a tool call"), "{}", home.text("said"));
     assert_eq!(requests(&home, 1), asked);
+    assert_eq!(refused(&home, "asks").len(), 1);
 }
 
 /// R60: a pattern of the user's may allow what none is offered for; text that looks like a line of this program stays inside

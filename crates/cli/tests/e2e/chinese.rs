@@ -248,7 +248,7 @@ pub(crate) fn r61_what_is_put_together_is_chinese_as_a_whole() {
     }
     let terminal = Terminal::run_at(&home, 200, &["agent", "--session", "s2", "-m", "run `date`"]);
     let explain = &["runs", "explain", "--session", "s2"];
-    terminal.until("[y/N/a/?]");
+    terminal.until("[y/n/a/?]");
     until("a question", || home.run(explain).out.contains("批准"));
     assert_chinese("awaiting: explain", &home.run(explain).expect_code(0).out);
     assert_chinese("awaiting: status", &home.run(&["status"]).expect_code(0).out);

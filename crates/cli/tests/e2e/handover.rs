@@ -288,7 +288,7 @@ fn r02_r61_a_terminal_is_asked_again_after_a_handover() {
     let home = Home::new();
     let mut manager = Manager::of(&home);
     let terminal = Terminal::run(&home, &["agent", "-m", "run `echo ran >> ledger`"]);
-    terminal.until("[y/N/a/?]");
+    terminal.until("[y/n/a/?]");
     let service = manager.start(&home);
     manager.until_ready(&home, &service);
     terminal.until("this process handed the home over");

@@ -210,7 +210,7 @@ fn r11_r35_a_run_that_waits_for_approval_lets_others_run_and_queues_when_it_is_a
     let owner = home.start(&["serve"]);
     owner.until_err("serving");
     let terminal = Terminal::run(&home, &["agent", "--session", "asks", "-m", "run `echo ran >> ledger`"]);
-    terminal.until("[y/N/a/?]");
+    terminal.until("[y/n/a/?]");
     home.run(&["agent", "--session", "b", "-m", "Who are you?"]).expect_code(0);
     // The command that loses its owner is the next one, and asks again.
     let killed = u64::from(owner.pid());

@@ -31,7 +31,7 @@ pub(crate) fn r60_a_question_that_nobody_answers_calls_for_the_user() {
     }
     let home = calling("");
     let terminal = Terminal::record(&home, &[&["agent", "-m", "run `touch 'a;b$(touch evil)'`"]]);
-    terminal.until("[y/N/a/?]");
+    terminal.until("[y/n/a/?]");
     let said = said(&home);
     assert_eq!((&said["event"], &said["session"]), (&"asks".into(), &"agent:main:main".into()), "{said}");
     let text = said["text"].as_str().unwrap();

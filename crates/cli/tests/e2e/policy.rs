@@ -163,6 +163,11 @@ pub(crate) fn r24_the_rule_that_decides_names_itself() {
     assert!(json["acts"][0]["rule"].as_str().is_some_and(|rule| rule.contains("config.toml:")), "{json}");
     let rules = home.json(&["policy", "list"]);
     assert_eq!(rules["rules"].as_array().map(Vec::len), Some(4), "{rules}");
+    let defaults = rules["defaults"].as_array().expect("a list");
+    let of = |class: &str| defaults.iter().find(|row| row["class"] == class).map(|row| row["decision"].clone());
+    assert_eq!((of("read_inside"), of("outside")), (Some("allow".into()), Some("ask".into())), "{rules}");
+    assert_eq!((of("mcp"), of("message")), (None, None), "nothing does that yet: {rules}");
+    assert_eq!(json["acts"][0]["class"], "read_inside", "{json}");
     home.run(&["policy", "explain", "exce", "ls"]).expect_code(2);
 }
 
@@ -204,4 +209,33 @@ pub(crate) fn r24_a_rule_counts_in_its_sessions_alone() {
     assert_eq!(explained["decision"], "ask", "nobody knows in which session");
     configure(&home, &rule.replace("allow", "deny"));
     assert_eq!(home.json(&["policy", "explain", "exec", "touch x"])["decision"], "deny", "it might be one of them");
+}
+
+/// R24: a rule can be one of runs that the user began, or of those that an agent began.
+#[test]
+pub(crate) fn r24_a_rule_counts_for_who_began_the_run() {
+    let (_server, home) = ruled();
+    let rule = "[[policy]]\ndecision = \"allow\"\ncommand = \"touch *\"\nprincipal = \"agent\"\n";
+    let decided = |who: &[&str]| {
+        let words = ["policy", "explain", "exec", "touch x"];
+        home.json(&[&words[..], who].concat())["decision"].clone()
+    };
+    for (decision, principal, [nobody, local, agent]) in [
+        ("allow", "\"agent\"", ["ask", "ask", "allow"]),
+        ("allow", "\"local\"", ["ask", "allow", "ask"]),
+        ("allow", "[\"local\", \"agent\"]", ["ask", "allow", "allow"]),
+        ("deny", "\"agent\"", ["deny", "ask", "deny"]),
+    ] {
+        configure(&home, &rule.replace("allow", decision).replace("\"agent\"", principal));
+        assert_eq!(decided(&[]), nobody, "nobody knows who began it: {decision} {principal}");
+        assert_eq!(decided(&["--principal", "local"]), local, "{decision} {principal}");
+        assert_eq!(decided(&["--principal", "agent"]), agent, "{decision} {principal}");
+        home.run(&["exec: touch out"]).expect_code(if local == "allow" { 0 } else { 3 });
+    }
+    configure(&home, &rule.replace("\"agent\"", "[\"local\", \"webhook\"]"));
+    let refused = home.run(&["hello there"]).expect_code(78);
+    assert!(
+        refused.err.contains("config.toml:") && refused.err.contains("local (the user began the run)"),
+        "{refused:?}"
+    );
 }

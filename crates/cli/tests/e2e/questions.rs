@@ -183,3 +183,25 @@ fn r60_a_terminal_answers_the_model() {
         assert_eq!(received(&home).1, answer);
     }
 }
+
+/// R60: one key is the answer where one of a few choices is all that a question takes.
+#[test]
+fn r60_one_key_answers_a_question_of_choices() {
+    if !Terminal::is_there() {
+        return;
+    }
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    for (key, answer) in [("2", "blue"), ("s", "Not answered: the question was skipped.")] {
+        let terminal = Terminal::run(&home, &["agent", "-m", CHOICE]);
+        terminal.until("? answer with the number of a choice; s lets the model decide > ");
+        for (key, hints) in [("Enter", 1), ("3", 2), ("0", 3), ("12", 4)] {
+            terminal.type_keys(&[key]);
+            let hint = "press the number of a choice";
+            until("the hint", || terminal.screen().matches(hint).count() == hints);
+        }
+        terminal.type_keys(&[key]);
+        terminal.until("exit=0");
+        assert_eq!(received(&home).1, answer);
+    }
+}

@@ -424,7 +424,7 @@ fn r02_an_approval_request_is_answered_on_another_terminal() {
     let home = Home::new();
     let owner = serve(&home);
     let terminal = Terminal::run(&home, &["agent", "--session", "first", "-m", TOUCH]);
-    terminal.until("[y/N/a/?]");
+    terminal.until("[y/n/a/?]");
     let run = home.json(&["runs", "list", "--session", "first"])[0]["run"].as_str().map(str::to_owned).expect("a run");
     let other = Terminal::run(&home, &["runs", "watch", &run]);
     other.until("? allow: run the command");

@@ -135,7 +135,7 @@ fn r44_no_byte_from_outside_is_obeyed_by_a_terminal() {
     // The command and the path outside are asked, one after the other.
     for asked in ["run the command", "read /nowhere"] {
         terminal.until(asked);
-        terminal.until("lines? [y/N/a/?]");
+        terminal.until("lines? [y/n/a/?]");
         terminal.type_keys(&["n", "Enter"]);
     }
     terminal.until("all=done");

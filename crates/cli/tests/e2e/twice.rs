@@ -243,6 +243,7 @@ beside_an_owner! {
         r24_a_terminal_asks_once_whether_a_project_is_trusted,
         r24_the_rule_that_decides_names_itself,
         r24_a_rule_counts_in_its_sessions_alone,
+        r24_a_rule_counts_for_who_began_the_run,
         r24_a_wrong_rule_is_refused_with_its_line,
     }
     resumed {

@@ -57,10 +57,10 @@ pub(crate) fn r60_what_was_half_typed_comes_back_after_a_question() {
     terminal.until("request sent");
     terminal.type_keys(&["half"]);
     terminal.until("› half");
-    let screen = terminal.until("`echo asked >> ledger` [y/N/a/?]");
+    let screen = terminal.until("`echo asked >> ledger` [y/n/a/?]");
     assert!(!screen.contains("› half"), "{screen}");
     terminal.type_keys(&["y", "Enter"]);
-    terminal.until("done` [y/N/a/?]");
+    terminal.until("done` [y/n/a/?]");
     terminal.type_keys(&["y", "Enter"]);
     holds(&home);
     terminal.until("› half");
@@ -88,12 +88,12 @@ pub(crate) fn r60_no_part_of_a_paste_is_the_answer_to_a_question() {
         home.json(&["status"])["unfinished"][0]["flags"]["isBlocked"] == true
     });
     terminal.type_raw("y\r");
-    assert!(!terminal.screen().contains("[y/N/a/?]"), "a paste is under way: {}", terminal.screen());
+    assert!(!terminal.screen().contains("[y/n/a/?]"), "a paste is under way: {}", terminal.screen());
     terminal.type_raw("\u{1b}[201~");
-    terminal.until("`echo asked >> ledger` [y/N/a/?]");
+    terminal.until("`echo asked >> ledger` [y/n/a/?]");
     assert_eq!(home.text("ledger"), "");
     terminal.type_keys(&["n", "Enter"]);
-    terminal.until("done` [y/N/a/?]");
+    terminal.until("done` [y/n/a/?]");
     terminal.type_keys(&["n", "Enter"]);
     let screen = terminal.until("exit=0");
     assert!(screen.lines().any(|line| line == "  y"), "what was pasted is said: {screen}");

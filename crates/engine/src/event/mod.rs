@@ -141,6 +141,7 @@ events! {
     "call_asked" CallAsked Synced;
     "ask_answered" AskAnswered Synced;
     "ask_expired" AskExpired Synced;
+    "answer_refused" AnswerRefused Synced;
     "call_started" CallStarted Synced;
     "call_ending" CallEnding Synced;
     "call_settled" CallSettled Synced;
@@ -288,6 +289,7 @@ impl Event {
             | Self::CallChecked(_)
             | Self::CallAsked(_)
             | Self::AskExpired(_)
+            | Self::AnswerRefused(_)
             | Self::CallStarted(_)
             | Self::CallEnding(_)
             | Self::CallLost(_)

@@ -49,6 +49,7 @@ impl Event {
             | Self::RequestSent(_)
             | Self::TextRetracted(_)
             | Self::CallChecked(_)
+            | Self::AnswerRefused(_)
             | Self::CallStarted(_)
             | Self::CallEnding(_)
             | Self::CallLost(_)

@@ -168,6 +168,18 @@ pub struct Overrides {
     pub output_schema: Option<Box<serde_json::Value>>,
 }
 
+/// Why an answer to an approval request or a question was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerRefusal {
+    /// The call does not ask: it was answered, its time was over, or it has ended.
+    Closed,
+    /// It is not for what the call asks.
+    Fingerprint,
+    /// A command of a call has given it, which is not the user.
+    InCall,
+}
+
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

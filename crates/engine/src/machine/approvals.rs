@@ -7,12 +7,14 @@ use super::model_notices::{
     NOBODY_TO_ANSWER, UNATTENDED_QUESTION, denied, expired, expired_question, nobody, skipped_question,
 };
 use crate::approval::{AnswerForm, Decision, EditedCall, OnExpiry, Unattended};
-use crate::event::{AskAnswered, AskExpired, CallOutcome, EditedArguments, MessageSettled, ReceiptState};
+use crate::event::{
+    AnswerRefusal, AnswerRefused, AskAnswered, AskExpired, CallOutcome, EditedArguments, MessageSettled, ReceiptState,
+};
 use crate::ids::{CallId, Hash, MessageId, Moment};
 use crate::input::{Acknowledgement, Refusal};
 use crate::mutant;
 use crate::state::{Lifecycle, Stage};
-use crate::tables::limits::EDITED_SHOWN;
+use crate::tables::limits::{EDITED_SHOWN, REFUSED_ANSWERS};
 
 impl Machine {
     pub(super) fn answer(
@@ -30,9 +32,13 @@ impl Machine {
             return Err(state_refusal(session, RECOVERING));
         }
         let asked = self.call(call);
-        if !asked.is_some_and(|asked| {
-            asked.stage == Stage::Asking && (asked.fingerprint == Some(fingerprint) || mutant!(ApprovalUnbound))
-        }) {
+        let refused = match asked.filter(|asked| asked.stage == Stage::Asking) {
+            Some(asked) if asked.fingerprint == Some(fingerprint) || mutant!(ApprovalUnbound) => None,
+            Some(_) => Some(AnswerRefusal::Fingerprint),
+            None => Some(AnswerRefusal::Closed),
+        };
+        if let Some(why) = refused {
+            self.refuse_answer(call, by, why, moment);
             return Err(Refusal::Stale);
         }
         // An answer may come before the timer, if nobody owned the home at that time.
@@ -48,6 +54,15 @@ impl Machine {
         self.answered(answer, moment);
         self.advance(moment);
         Ok(Acknowledgement::Done)
+    }
+
+    /// Records that an answer was refused: somebody may have tried what is not theirs to do.
+    pub(super) fn refuse_answer(&mut self, call: CallId, by: String, why: AnswerRefusal, moment: Moment) {
+        let Some(session) = &self.session else { return };
+        let is_over = matches!(session.conversation.lifecycle, Lifecycle::Terminated);
+        if !is_over && session.account.refused_answers < REFUSED_ANSWERS {
+            self.emit(AnswerRefused { call, by, why }, moment.now);
+        }
     }
 
     fn answer_of(

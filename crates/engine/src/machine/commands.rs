@@ -36,6 +36,10 @@ impl Machine {
             Command::Answer { call, fingerprint, decision, by } => {
                 self.answer((call, fingerprint), decision, by, moment)
             }
+            Command::RefuseAnswer { call, by, why } => {
+                self.refuse_answer(call, by, why, moment);
+                Ok(Acknowledgement::Done)
+            }
             Command::Break { run, at } => self.set_breakpoint(run, at, moment),
             Command::Reset => self.reset(moment),
             Command::Override(change) => self.override_one(change, moment),

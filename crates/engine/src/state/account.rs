@@ -58,6 +58,9 @@ pub struct SessionAccount {
     /// How many conversations were to be erased.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub erasures: u32,
+    /// How many refused answers were recorded since its last run began.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub refused_answers: u32,
     /// Where it is shown.
     #[serde(default, skip_serializing_if = "Visibility::is_listed")]
     pub visibility: Visibility,
@@ -101,6 +104,7 @@ impl SessionAccount {
             undos: 0,
             erasure: None,
             erasures: 0,
+            refused_answers: 0,
             visibility: Visibility::default(),
             model: None,
             thinking: None,

@@ -102,5 +102,8 @@ const _: () = assert!(MESSAGE_BYTES <= STREAM_BYTES, "an echoed message must fit
 const _: () = assert!(BACKOFF_BASE_MS < BACKOFF_MOST_MS, "backoff grows");
 const _: () = assert!(END_GRACE_MS > 3_000, "SIGTERM, the wait for it, SIGKILL and the record of it need their time");
 
+/// Refused answers of a session that are recorded between two starts of runs: a command that tries again and again fills no journal.
+pub const REFUSED_ANSWERS: u32 = 16;
+
 /// Bytes of edited arguments that the model is shown.
 pub const EDITED_SHOWN: usize = 2_000;

@@ -5,6 +5,7 @@ pub mod compaction;
 pub mod failover;
 pub mod lifecycle;
 pub mod limits;
+pub mod policy;
 pub mod routing;
 pub mod timers;
 pub mod transitions;

@@ -11,6 +11,7 @@ mod ledger;
 mod old_variables;
 mod payloads;
 mod properties;
+mod refused;
 mod routing;
 mod scripts;
 mod support;

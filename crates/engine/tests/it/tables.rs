@@ -7,13 +7,16 @@ use engine::failover::{Strategy, recover};
 use engine::tables::failover::{AtEnd, ErrorKind, FailureCategory, First, RULES, Recoverability, rule_of};
 use engine::tables::lifecycle::{self, LifecycleCause, LifecycleKind};
 use engine::tables::limits::{END_GRACE_MS, PROCESS_MS};
+use engine::tables::policy::{self, ActClass};
 use engine::tables::timers::Timer;
 use engine::tables::transitions::{EDGES, LIVE, RunState, Trigger, allowed, drawn};
 use engine::timers::armed;
-use engine::{Allowance, Budget, Candidate, Failure, FailureClass, Flags, Limits, Moment, Thinking, Timestamp};
+use engine::{
+    Allowance, Budget, Candidate, Failure, FailureClass, Flags, Limits, Moment, Policy, Settings, Thinking, Timestamp,
+};
 
 use crate::support::script::run;
-use crate::support::{World, render};
+use crate::support::{World, render, settings};
 
 /// The design's transitions, and one more (`preparing | all_cooling`: the ledger reports it before a request): from |
 /// by | to. `live` is every state of an unfinished run that is not paused; `same` stays; `inside` is any live state but
@@ -67,6 +70,51 @@ const TRANSITIONS: &str = "
     paused                  | opened             | paused
     paused                  | resume             | inside
 ";
+
+/// R24: each class of acts has one row, at its place, and the page for people shows the same table.
+#[test]
+fn r24_the_defaults_of_the_policy_are_a_table_and_the_page_shows_it() {
+    let classes: Vec<ActClass> = policy::DEFAULTS.iter().map(|row| row.class).collect();
+    assert_eq!(classes, ActClass::ALL, "a class finds its row by its place");
+    let rows = policy::DEFAULTS.iter().map(|row| {
+        let decision = serde_json::to_value(row.decision).unwrap();
+        let setting = match row.setting {
+            setting if setting.starts_with("tools.") => format!("`{setting}`"),
+            setting => setting.to_owned(),
+        };
+        let later = row.reserved.map_or_else(String::new, |capability| format!(" (later: {capability})"));
+        format!("| {} | `{}` | {setting}{later} |\n", row.acts, decision.as_str().unwrap())
+    });
+    let table = rows.collect::<String>();
+    assert!(include_str!("../../../../docs/policy.md").contains(&table), "docs/policy.md does not have:\n{table}");
+}
+
+/// R24: a setting replaces its row, and that of commands both rows of commands.
+#[test]
+fn r24_a_setting_replaces_its_row_of_the_table() {
+    let mut settings = settings();
+    settings.sandbox.allows = true;
+    let of = |settings: &Settings| ActClass::ALL.iter().map(|class| class.default_in(settings)).collect::<Vec<_>>();
+    (settings.exec, settings.outside, settings.executed_files, settings.web_fetch) =
+        (Policy::Ask, Policy::Ask, Policy::Ask, Policy::Ask);
+    let shipped: Vec<Policy> = policy::DEFAULTS.iter().map(|row| row.decision).collect();
+    assert_eq!(of(&settings), shipped);
+    let changed = |settings: &Settings| {
+        let differs = of(settings).into_iter().zip(&shipped).zip(ActClass::ALL).filter(|((now, was), _)| now != *was);
+        differs.map(|(_, class)| *class).collect::<Vec<_>>()
+    };
+    let denied = |set: &dyn Fn(&mut Settings)| {
+        let mut settings = settings.clone();
+        set(&mut settings);
+        changed(&settings)
+    };
+    assert_eq!(denied(&|of| of.exec = Policy::Deny), [ActClass::RunConfined, ActClass::Run]);
+    assert_eq!(denied(&|of| of.exec = Policy::Allow), [ActClass::Run]);
+    assert_eq!(denied(&|of| of.sandbox.allows = false), [ActClass::RunConfined], "somebody wants to be asked");
+    assert_eq!(denied(&|of| of.outside = Policy::Deny), [ActClass::Outside]);
+    assert_eq!(denied(&|of| of.executed_files = Policy::Deny), [ActClass::ExecutedFile]);
+    assert_eq!(denied(&|of| of.web_fetch = Policy::Allow), [ActClass::Fetch]);
+}
 
 /// The design's lifecycle: from | why | to.
 const LIFECYCLE: &str = "

@@ -53,7 +53,10 @@ async fn answer<'a>(
     permit: &mut Option<ReadPermit<'a>>,
 ) -> Result<Option<Value>, ErrorShape> {
     let method = new_name(caller, method);
-    may_use(caller, method)?;
+    if let Err(refused) = may_use(caller, method) {
+        acting::record_refusal(caller, method, params).await;
+        return Err(refused.into());
+    }
     let result = match method {
         HealthGet::NAME => {
             let NoParams {} = self::params::<HealthGet>(params)?;

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use engine::mutant;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::{
-    ApprovalRow, BranchId, Durability, Epoch, Hash, MessageId, Position, ReceiptRow, Record, RunId, RunRow, Seq,
-    SessionId, SessionRow, Timestamp,
+    ApprovalRow, BranchId, CallId, Durability, Epoch, Hash, MessageId, Position, ReceiptRow, Record, RunId, RunRow,
+    Seq, SessionId, SessionRow, Timestamp,
 };
 
 use crate::ends::only_ends;
@@ -301,5 +301,23 @@ impl Read for Memory {
 
     fn closed_approvals(&self) -> Result<Vec<ApprovalRow>, Error> {
         Ok(self.lock().tables.approvals.filter(|row: &ApprovalRow| row.allowed.is_some()))
+    }
+
+    fn closed_approvals_before(
+        &self,
+        session: Option<SessionId>,
+        before: Option<CallId>,
+        limit: usize,
+    ) -> Result<Vec<ApprovalRow>, Error> {
+        let closed = |row: &ApprovalRow| row.allowed.is_some() && session.is_none_or(|session| row.session == session);
+        Ok(self.lock().tables.approvals.before(before.as_ref(), limit, closed))
+    }
+
+    fn closed_approval_calls(&self) -> Result<Vec<CallId>, Error> {
+        Ok(self.closed_approvals()?.into_iter().map(|row| row.call).collect())
+    }
+
+    fn approval(&self, call: CallId) -> Result<Option<ApprovalRow>, Error> {
+        Ok(self.lock().tables.approvals.get(&call).cloned())
     }
 }

@@ -44,7 +44,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use engine::{
-    ApprovalRow, BranchId, Epoch, Hash, MessageId, Position, ReceiptRow, Record, RunId, RunRow, Seq, SessionId,
+    ApprovalRow, BranchId, CallId, Epoch, Hash, MessageId, Position, ReceiptRow, Record, RunId, RunRow, Seq, SessionId,
     SessionRow, Timestamp, Visibility,
 };
 
@@ -412,5 +412,22 @@ impl Read for Sqlite {
 
     fn closed_approvals(&self) -> Result<Vec<ApprovalRow>, Error> {
         self.reader.closed_approvals()
+    }
+
+    fn closed_approvals_before(
+        &self,
+        session: Option<SessionId>,
+        before: Option<CallId>,
+        limit: usize,
+    ) -> Result<Vec<ApprovalRow>, Error> {
+        self.reader.closed_approvals_before(session, before, limit)
+    }
+
+    fn closed_approval_calls(&self) -> Result<Vec<CallId>, Error> {
+        self.reader.closed_approval_calls()
+    }
+
+    fn approval(&self, call: CallId) -> Result<Option<ApprovalRow>, Error> {
+        self.reader.approval(call)
     }
 }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use engine::{
-    ApprovalRow, BranchId, Hash, Ledger, MessageId, Position, ReceiptRow, Record, RunId, RunRow, Seq, SessionId,
-    SessionRow, Timestamp, Visibility,
+    ApprovalRow, BranchId, CallId, Hash, Ledger, MessageId, Position, ReceiptRow, Record, RunId, RunRow, Seq,
+    SessionId, SessionRow, Timestamp, Visibility,
 };
 use rusqlite::{Connection, OpenFlags, Row};
 use uuid::Uuid;
@@ -360,5 +360,25 @@ impl Read for Reader {
 
     fn closed_approvals(&self) -> Result<Vec<ApprovalRow>, Error> {
         self.query(|connection| rows::list(connection, "view_approvals WHERE NOT open", []))
+    }
+
+    fn closed_approvals_before(
+        &self,
+        session: Option<SessionId>,
+        before: Option<CallId>,
+        limit: usize,
+    ) -> Result<Vec<ApprovalRow>, Error> {
+        let (session, before) = (session.map(|id| *id.0.as_bytes()), before.map(|call| call.to_string()));
+        self.query(|connection| rows::closed_approvals_before(connection, session, before.as_deref(), limit))
+    }
+
+    fn closed_approval_calls(&self) -> Result<Vec<CallId>, Error> {
+        let calls = self.query(rows::closed_approval_calls)?;
+        // A name that is none belongs to no call.
+        Ok(calls.iter().filter_map(|call| call.parse().ok()).collect())
+    }
+
+    fn approval(&self, call: CallId) -> Result<Option<ApprovalRow>, Error> {
+        self.query(|connection| rows::one(connection, "view_approvals WHERE call = ?1", [call.to_string()]))
     }
 }

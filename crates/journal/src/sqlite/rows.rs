@@ -1,7 +1,7 @@
 //! The views: rows for lists, written with the events that change them, and never read by the engine.
 
 use engine::tables::lifecycle::LifecycleKind;
-use engine::{ReceiptRow, RunRow, SessionId, SessionRow, Views};
+use engine::{ApprovalRow, ReceiptRow, RunRow, SessionId, SessionRow, Views};
 use rusqlite::types::{Type, ValueRef};
 use rusqlite::{Connection, OptionalExtension as _, Params, ToSql, params};
 use serde::de::DeserializeOwned;
@@ -143,6 +143,33 @@ pub(super) fn sessions_before(
         rows.reverse();
         rows
     })
+}
+
+/// The last closed approval requests before one, of a session or of all, in the order in which they were first recorded.
+pub(super) fn closed_approvals_before(
+    connection: &Connection,
+    session: Option<Id>,
+    before: Option<&str>,
+    limit: usize,
+) -> rusqlite::Result<Vec<ApprovalRow>> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    // Backwards from a rowid, as above: what is not of the session is skipped without being read.
+    let from = "rowid < coalesce((SELECT rowid FROM view_approvals WHERE call = ?1), 9223372036854775807)";
+    let of = "NOT open AND session = coalesce(?3, session)";
+    let sql = format!("SELECT row FROM view_approvals WHERE {from} AND {of} ORDER BY rowid DESC LIMIT ?2");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let rows: rusqlite::Result<Vec<ApprovalRow>> = statement.query_map((before, limit, session), parse)?.collect();
+    rows.map(|mut rows| {
+        rows.reverse();
+        rows
+    })
+}
+
+/// The calls of all closed approval requests.
+pub(super) fn closed_approval_calls(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+    let mut statement = connection.prepare_cached("SELECT call FROM view_approvals WHERE NOT open ORDER BY rowid")?;
+    let calls = statement.query_map([], |row| row.get(0))?;
+    calls.collect()
 }
 
 /// The rows of messages that match, in the order in which they were first recorded.

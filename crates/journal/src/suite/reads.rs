@@ -185,7 +185,18 @@ fn r10_runs_receipts_and_approvals_read_back_and_change(store: &mut Store) {
     assert_eq!(by_key(&two, "other"), None);
     assert_eq!(journal.approvals(None).unwrap(), [approval_row(&one, 1, None), approval_row(&two, 2, None)]);
     assert_eq!(journal.approvals(Some(two.session)).unwrap(), [approval_row(&two, 2, None)]);
-    assert_eq!(journal.closed_approvals().unwrap(), [approval_row(&one, 0, Some(true))]);
+    let closed = approval_row(&one, 0, Some(true));
+    assert_eq!(journal.closed_approvals().unwrap(), std::slice::from_ref(&closed));
+    assert_eq!(journal.closed_approval_calls().unwrap(), [closed.call]);
+    assert_eq!(journal.approval(closed.call).unwrap(), Some(closed.clone()));
+    assert_eq!(journal.approval(approval_row(&one, 7, None).call).unwrap(), None);
+    let before = |session, before, limit| journal.closed_approvals_before(session, before, limit).unwrap();
+    assert_eq!(before(None, None, 9), std::slice::from_ref(&closed));
+    assert_eq!(before(Some(one.session), None, 1), std::slice::from_ref(&closed));
+    assert_eq!(before(Some(two.session), None, 9), []);
+    assert_eq!(before(None, Some(closed.call), 9), []);
+    assert_eq!(before(None, Some(approval_row(&two, 2, None).call), 9), std::slice::from_ref(&closed));
+    assert_eq!(before(None, None, 0), []);
 }
 
 fn r10_a_run_under_way_is_in_the_state_that_its_session_is_in(store: &mut Store) {

@@ -5,20 +5,20 @@ use engine::tables::compaction::CompactionStep;
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
 use engine::{
-    Allowance, AllowanceSet, ApprovalGrant, ApprovalRow, AskAnswered, AskExpired, Attachment, Attribution, BlockOf,
-    BlockSigned, Body, BodyKind, BreakpointSet, BudgetAsked, BudgetSet, CallAsked, CallChecked, CallEnding, CallFound,
-    CallId, CallLost, CallOutcome, CallPartAdded, CallSettled, CallStarted, CandidateCooldownLifted,
-    CandidateCooldownSet, Closed, Compacted, CompactionAsked, CompactionBegun, CompactionCause, CompactionFailed,
-    Content, DeliveryEnded, DeliveryStarted, EditedArguments, EffectId, EffectKind, EndingCause, EndingSet, Epoch,
-    ErasureEnded, Event, Failed, Failure, FailureClass, FileContent, FileKind, FilesChanged, Found, Gathered,
-    GrantGiven, GrantRevoked, Hash, ImageMade, InterruptCause, Item, ItemAt, Leg, LifecycleChanged, MessageAccepted,
-    MessageId, MessageSealed, MessageSettled, Modes, Next, NotKept, Note, Noted, Opened, Outcome, OutputAdded,
-    OverrideSet, Overrides, PauseCause, Paused, PlanSet, Policy, ProcessAdopted, ProcessCause, ProcessEnded,
-    ProcessEnding, ProcessForgotten, ProfileAnswered, ProfileCooldownLifted, ProfileCooldownSet, ProfilePreferred,
-    QueueMode, QueuePlace, ReasoningAdded, ReceiptRow, ReceiptState, Reported, RequestOpened, RequestSent, Reset,
-    ResultsTruncated, Resumed, RetryScheduled, RunEnded, RunId, RunRow, RunStarted, Scope, SealedCall, Seq,
-    SessionLabelled, SessionRow, Spent, StepBegun, StreamInterrupted, TextAdded, TextRetracted, Thinking,
-    ThinkingLowered, Timestamp, TitleAsked, TitleEnded, ToolClass, TruncatedResult, Uncompacted, UndoEnded,
+    Allowance, AllowanceSet, AnswerRefusal, AnswerRefused, ApprovalGrant, ApprovalRow, AskAnswered, AskExpired,
+    Attachment, Attribution, BlockOf, BlockSigned, Body, BodyKind, BreakpointSet, BudgetAsked, BudgetSet, CallAsked,
+    CallChecked, CallEnding, CallFound, CallId, CallLost, CallOutcome, CallPartAdded, CallSettled, CallStarted,
+    CandidateCooldownLifted, CandidateCooldownSet, Closed, Compacted, CompactionAsked, CompactionBegun,
+    CompactionCause, CompactionFailed, Content, DeliveryEnded, DeliveryStarted, EditedArguments, EffectId, EffectKind,
+    EndingCause, EndingSet, Epoch, ErasureEnded, Event, Failed, Failure, FailureClass, FileContent, FileKind,
+    FilesChanged, Found, Gathered, GrantGiven, GrantRevoked, Hash, ImageMade, InterruptCause, Item, ItemAt, Leg,
+    LifecycleChanged, MessageAccepted, MessageId, MessageSealed, MessageSettled, Modes, Next, NotKept, Note, Noted,
+    Opened, Outcome, OutputAdded, OverrideSet, Overrides, PauseCause, Paused, PlanSet, Policy, ProcessAdopted,
+    ProcessCause, ProcessEnded, ProcessEnding, ProcessForgotten, ProfileAnswered, ProfileCooldownLifted,
+    ProfileCooldownSet, ProfilePreferred, QueueMode, QueuePlace, ReasoningAdded, ReceiptRow, ReceiptState, Reported,
+    RequestOpened, RequestSent, Reset, ResultsTruncated, Resumed, RetryScheduled, RunEnded, RunId, RunRow, RunStarted,
+    Scope, SealedCall, Seq, SessionLabelled, SessionRow, Spent, StepBegun, StreamInterrupted, TextAdded, TextRetracted,
+    Thinking, ThinkingLowered, Timestamp, TitleAsked, TitleEnded, ToolClass, TruncatedResult, Uncompacted, UndoEnded,
     UndoStarted, Usage, WaitBegan, WaitEnded, WaitFor,
 };
 
@@ -204,6 +204,7 @@ fn of_calls(body: Body) -> Vec<Event> {
         }
         .into(),
         AskExpired { call, kept: true }.into(),
+        AnswerRefused { call, by: "process 7 (sh)".to_owned(), why: AnswerRefusal::InCall }.into(),
         CallStarted { call, effect, epoch: Epoch(1), class: ToolClass::Once }.into(),
         CallEnding { call, why: EndingCause::Limit }.into(),
         CallLost { call }.into(),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::policy::Principal;
 use engine::{
     BudgetRequest, Effect, EffectId, Failure, FailureClass, FailureReport, Grant, LedgerInput, MessageId, Overrides,
     RepairPolicy, Report, RunId, Session, Settings, SharedBudget, Thinking,
@@ -69,7 +70,9 @@ pub(crate) fn enter_free(shared: &Shared, request: SettingsRequest, message: Mes
 
 fn entered(shared: &Shared, request: SettingsRequest, effect: EffectId) -> Report {
     let SettingsRequest { session, agent, model, thinking, overrides } = &request;
-    let session = SessionContext { key: Some(session), model: model.as_deref(), thinking: *thinking };
+    // A command of a call sends no messages, so every run is begun by the user.
+    let principal = Some(Principal::Local);
+    let session = SessionContext { key: Some(session), principal, model: model.as_deref(), thinking: *thinking };
     match shared.resolver.settings_again(agent, session, overrides) {
         Ok(mut settings) => {
             // A limit that was set is shared like one that is configured: the run asks the pool only if it has one.

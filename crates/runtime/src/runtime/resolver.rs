@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use engine::policy::Principal;
 use engine::{Candidate, Failure, LaneBounds, Overrides, QueueSettings, Settings, SharedBudget, Thinking};
 
 use crate::conversation::STEER_MARK;
@@ -12,6 +13,8 @@ use crate::conversation::STEER_MARK;
 pub struct SessionContext<'a> {
     /// The key of the session, `agent:AGENT:NAME`; `None` = it is not known yet.
     pub key: Option<&'a str>,
+    /// Who began the run; `None` = nobody knows it.
+    pub principal: Option<Principal>,
     /// The model, `PROVIDER/MODEL`; `None` = as configured.
     pub model: Option<&'a str>,
     /// The thinking level; `None` = as configured.

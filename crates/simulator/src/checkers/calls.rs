@@ -7,7 +7,7 @@ use engine::{AskAnswered, CallId, CallOutcome, CallSettled, EffectId, Event, Has
 use super::{Evidence, TIGHT_MS};
 use crate::invariant::{Invariant, Violation};
 use crate::plan::Planned;
-use crate::workload::{Ends, Expiry, Leave, Life};
+use crate::workload::{CallOf, Ends, Expiry, Leave, Life};
 use crate::world::{Outside, Recorded, Start};
 
 /// A read-only call that needs no approval may begin before its start is recorded. It is recorded then, unless its process
@@ -51,6 +51,27 @@ pub(super) fn approval_was_given(evidence: &Evidence<'_>) -> Result<(), Violatio
     asked
         .map(|start| start.call)
         .try_for_each(|call| Invariant::Leave.holds(given(call), || format!("{call} began without approval")))
+}
+
+/// A call whose arguments somebody has changed runs with these, and any other with its own.
+pub(super) fn edited_calls_run_as_edited(evidence: &Evidence<'_>) -> Result<(), Violation> {
+    let edited = |call: CallId| {
+        let mut answers = evidence.events().filter_map(|event| match event {
+            Event::AskAnswered(AskAnswered { call: of, edited: Some(edited), .. }) if *of == call => {
+                Some(edited.body.hash)
+            }
+            _ => None,
+        });
+        answers.next()
+    };
+    evidence.starts().iter().try_for_each(|start| {
+        let planned = match edited(start.call) {
+            Some(arguments) => evidence.outside.plan.call(&arguments),
+            None => planned_of(evidence, start.call),
+        };
+        let is_it = planned.is_some_and(|planned| planned.fingerprint() == start.key);
+        Invariant::Leave.holds(is_it, || format!("{} began with other arguments than it was approved with", start.call))
+    })
 }
 
 /// Whether nobody answered in time, so that the call was denied.
@@ -112,6 +133,7 @@ fn fits(evidence: &Evidence<'_>, result: &CallSettled) -> bool {
         return is_wrong && !began && matches!(result.outcome, CallOutcome::Denied | CallOutcome::Skipped);
     };
     match result.outcome {
+        CallOutcome::Done if planned.of == CallOf::Question => !began && was_answered(evidence, call),
         CallOutcome::Done if adopted(evidence, call) => began && planned.background,
         CallOutcome::Done | CallOutcome::Failed => tools.done.contains(&call) && planned.outcome() == result.outcome,
         CallOutcome::Denied => {
@@ -131,6 +153,30 @@ fn fits(evidence: &Evidence<'_>, result: &CallSettled) -> bool {
         }
         CallOutcome::Unended => planned.ends == Ends::Stubborn || past.gaps > 0,
     }
+}
+
+fn was_answered(evidence: &Evidence<'_>, call: CallId) -> bool {
+    let answers = |event: &Event| matches!(event, Event::AskAnswered(e) if e.call == call && e.answer.is_some());
+    evidence.events().any(answers)
+}
+
+/// A call that sets the plan has set it once if it is done, and no other call has.
+pub(super) fn plans_are_set_once(evidence: &Evidence<'_>) -> Result<(), Violation> {
+    let mut set: Vec<CallId> = evidence
+        .events()
+        .filter_map(|event| match event {
+            Event::PlanSet(e) => Some(e.call),
+            _ => None,
+        })
+        .collect();
+    let done = |result: &&CallSettled| {
+        let planned = planned_of(evidence, result.call);
+        result.outcome == CallOutcome::Done && planned.is_some_and(|planned| planned.of == CallOf::Plan)
+    };
+    let mut expected: Vec<CallId> = evidence.settled().filter(done).map(|result| result.call).collect();
+    set.sort_unstable();
+    expected.sort_unstable();
+    Invariant::Result.holds(set == expected, || format!("{set:?} have set a plan, and {expected:?} are to have"))
 }
 
 fn adopted(evidence: &Evidence<'_>, call: CallId) -> bool {

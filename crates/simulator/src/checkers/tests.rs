@@ -5,9 +5,10 @@ use std::sync::Arc;
 use engine::tables::compaction::CompactionStep;
 use engine::{
     Acknowledgement, ApprovalRow, AskExpired, Batch, CallId, CallOutcome, CandidateCooldownSet, CompactionBegun,
-    CompactionCause, EffectId, Failed, Failure, FailureClass, Hash, Note, Noted, PauseCause, Paused, ProcessAdopted,
-    ProcessEnded, ReceiptState, Record, RequestSent, ResultsTruncated, RetryScheduled, Seq, Spent, StopReason,
-    TextAdded, Thinking, Timestamp, TitleAsked, TitleEnded, ToolClass, Usage, Views, WaitBegan, WaitEnded, WaitFor,
+    CompactionCause, EffectId, Failed, Failure, FailureClass, Hash, Note, Noted, PauseCause, Paused, PlanSet,
+    ProcessAdopted, ProcessEnded, ReceiptState, Record, RequestSent, ResultsTruncated, RetryScheduled, Seq, Spent,
+    StopReason, TextAdded, Thinking, Timestamp, TitleAsked, TitleEnded, ToolClass, Usage, Views, WaitBegan, WaitEnded,
+    WaitFor,
 };
 
 use super::*;
@@ -183,6 +184,15 @@ pub(crate) const VIOLATIONS: &[Violate] = &[
     (Invariant::Leave, |outside| {
         let start = start_of(outside, ToolClass::ReadOnly);
         outside.tools.starts.push(Start { asks: true, ..start });
+    }),
+    (Invariant::Leave, |outside| {
+        let start = start_of(outside, ToolClass::Once);
+        outside.tools.starts.push(Start { key: Hash([7; 32]), ..start });
+    }),
+    (Invariant::Result, |outside| {
+        let Event::CallSettled(settled) = event_of(outside, "call_settled") else { unreachable!() };
+        let set = PlanSet { call: settled.call, items: settled.output, steps: 1, done: 0, reminder: None };
+        append(outside, set.into());
     }),
     (Invariant::Result, |outside| outside.tools.done.clear()),
     (Invariant::Compaction, |outside| {

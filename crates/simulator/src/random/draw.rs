@@ -11,7 +11,7 @@ use crate::fault::{Fault, Lost, PlannedFault};
 use crate::hit::{Harm, Hit};
 use crate::plan::Plan;
 use crate::workload::{
-    After, Again, Asked, Defect, Ends, Expiry, Leave, Odd, Pause, Script, Seed, Task, Then, Turn, TurnCall,
+    After, Again, Asked, CallOf, Defect, Ends, Expiry, Leave, Odd, Pause, Script, Seed, Task, Then, Turn, TurnCall,
     TurnFailure, When, Workload,
 };
 use crate::world::Rng;
@@ -37,6 +37,9 @@ pub fn plan_of(trial: &Trial) -> Plan {
         abort: None,
         expiry: expiry(&mut row("expiry")),
     };
+    // Of a row of its own: what else is drawn stays as it was.
+    let is_edited = seed.leave == Leave::Given && row("edits").one_in(3);
+    let seed = if is_edited { Seed { leave: Leave::Edited, ..seed } } else { seed };
     let limits = limits(&mut settings);
     let (mut turns, mut users) = (row("turns"), row("users"));
     let runs = (0..=turns.pick(4)).map(|index| {
@@ -51,6 +54,7 @@ pub fn plan_of(trial: &Trial) -> Plan {
     if bounds.one_in(6) {
         make_long(&mut runs, &mut bounds);
     }
+    questions_and_plans(&mut runs, &mut row("kinds"));
     let mut odd = row("odd");
     for turn in runs.iter_mut().flat_map(|run| &mut run.turns) {
         turn.odd = odd.one_in(6).then(|| odd.of(&Odd::ALL));
@@ -182,6 +186,18 @@ fn turn(rng: &mut Rng) -> Turn {
     Turn { chunks, calls, failure, odd: None }
 }
 
+/// Makes some calls that only look questions of the model, and others its plan.
+fn questions_and_plans(runs: &mut [Script], rng: &mut Rng) {
+    let calls = runs.iter_mut().flat_map(|run| &mut run.turns).flat_map(|turn| &mut turn.calls);
+    for call in calls.filter(|call| call.tool == "look" && call.ends == Ends::Done) {
+        call.of = match rng.pick(6) {
+            0 => CallOf::Question,
+            1 => CallOf::Plan,
+            _ => CallOf::Tool,
+        };
+    }
+}
+
 fn call(rng: &mut Rng) -> TurnCall {
     let tool = rng.of(&["look", "look", "put", "post", "command", "command"]);
     let ends = match rng.pick(12) {
@@ -190,7 +206,7 @@ fn call(rng: &mut Rng) -> TurnCall {
         2 if rng.one_in(3) => Ends::Stubborn,
         _ => Ends::Done,
     };
-    TurnCall { tool: tool.to_owned(), asks: tool != "look" && rng.one_in(4), ends, background: false }
+    TurnCall { tool: tool.to_owned(), asks: tool != "look" && rng.one_in(4), ends, background: false, of: CallOf::Tool }
 }
 
 /// Failures that pass when the request is retried.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use engine::{
-    Acknowledgement, Allowance, BodyKind, CallId, Command, Content, Decision, Hash, MessageId, Overrides,
+    Acknowledgement, Allowance, BodyKind, CallId, Command, Content, Decision, EditedCall, Hash, MessageId, Overrides,
     QueueSettings, Refusal, RunId, Scope, Seq, Timestamp,
 };
 use uuid::Uuid;
@@ -16,6 +16,10 @@ use crate::workload::{After, Again, Leave, Then};
 
 /// More than any run of the script can spend.
 const ENOUGH: Option<u64> = Some(1_000_000);
+
+fn edited(arguments: String) -> EditedCall {
+    EditedCall { arguments: Content::text(BodyKind::Arguments, &arguments), shown: arguments }
+}
 
 /// Who waits for an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -107,7 +111,7 @@ impl Callers {
                 Leave::Mistaken if !self.answers.contains_key(&Caller::Mistake(*call)) => {
                     willing.push(Caller::Mistake(*call));
                 }
-                Leave::Given | Leave::Denied | Leave::Mistaken => willing.push(Caller::Leave(*call)),
+                Leave::Given | Leave::Denied | Leave::Mistaken | Leave::Edited => willing.push(Caller::Leave(*call)),
             }
         }
         willing.extend(held(view, plan).map(Caller::Resume));
@@ -173,7 +177,14 @@ impl Callers {
             Caller::Leave(call) => Command::Answer {
                 call,
                 fingerprint: fingerprint(&call),
-                decision: if plan.seed.leave == Leave::Denied { Decision::DENY } else { Decision::ONCE },
+                decision: match plan.seed.leave {
+                    Leave::Given | Leave::Mistaken | Leave::Edited if plan.is_question(&fingerprint(&call)) => {
+                        Decision::Answered { text: Content::text(BodyKind::Output, "the second") }
+                    }
+                    Leave::Denied => Decision::DENY,
+                    Leave::Edited => Decision::Once { edited: plan.edited(&fingerprint(&call)).map(edited) },
+                    Leave::Given | Leave::Mistaken | Leave::Never => Decision::ONCE,
+                },
                 by: "the terminal".into(),
             },
             Caller::Pause(_) => Command::Pause { run: None, freeze: false },

@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use engine::{
-    Body, BodyKind, Call, CallId, CallOutcome, Content, Effect, EffectId, Erased, Item, Part, Policy, Report, Session,
-    ToolResult,
+    AnswerForm, Body, BodyKind, Call, CallId, CallOutcome, Content, Effect, EffectId, Erased, Item, Part, PlanItem,
+    PlanStatus, Policy, Report, Session, ToolResult, UserQuestion,
 };
 
 use super::Outside;
@@ -13,7 +13,7 @@ use super::tools::Record;
 use crate::checkers::chain;
 use crate::invariant::{Invariant, Violation};
 use crate::plan::Planned;
-use crate::workload::{Ends, Life};
+use crate::workload::{CallOf, Ends, Life};
 
 /// An effect in progress.
 #[derive(Debug)]
@@ -294,7 +294,8 @@ fn check(effect: EffectId, call: &Call, outside: &Outside) -> Result<Performer, 
         reason,
         timeout_ms: None,
         grant: None,
-        question: None,
+        question: (planned.of == CallOf::Question)
+            .then(|| UserQuestion { text: "which?".to_owned(), takes: AnswerForm::Choice }),
     };
     Ok(Performer::Known([report].into()))
 }
@@ -336,7 +337,11 @@ fn in_process(effect: EffectId, (call, arguments): (CallId, Body), step: usize, 
 }
 
 fn done(effect: EffectId, planned: &Planned) -> Report {
-    Report::CallEnded { effect, given: ToolResult::new(planned.outcome(), planned.result()) }
+    let plan = (planned.of == CallOf::Plan && planned.outcome() == CallOutcome::Done).then(|| {
+        let item = |step: &str, status| PlanItem { step: step.to_owned(), status };
+        vec![item("look", PlanStatus::Done), item(&planned.arguments, PlanStatus::InProgress)]
+    });
+    Report::CallEnded { effect, given: ToolResult { plan, ..ToolResult::new(planned.outcome(), planned.result()) } }
 }
 
 /// The next change that a watcher of a command sees, if there is one.

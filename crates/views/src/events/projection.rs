@@ -496,6 +496,7 @@ fn run_of(event: &Event) -> Option<RunId> {
         Event::CallAsked(e) => Some(e.call.run),
         Event::AskAnswered(e) => Some(e.call.run),
         Event::AskExpired(e) => Some(e.call.run),
+        Event::AnswerRefused(e) => Some(e.call.run),
         Event::CallStarted(e) => Some(e.call.run),
         Event::CallEnding(e) => Some(e.call.run),
         Event::CallLost(e) => Some(e.call.run),

@@ -18,6 +18,19 @@ use crate::render::{Style, rows};
 const STDOUT_CLOSED: &str =
     "… stdout is closed; the run goes on (Ctrl-C ends it, `limulus sessions show` has its answer)";
 
+/// How a request is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asks {
+    /// A line answers it.
+    Line,
+    /// A key answers it.
+    Key,
+    /// A key says for whose calls it is.
+    Scope,
+    /// A line that is a yes or a no.
+    YesOrNo,
+}
+
 impl Screen {
     /// Prints a line on stderr.
     pub(crate) fn say(&mut self, text: &str) {
@@ -51,13 +64,19 @@ impl Screen {
 
     /// Prints a question on stderr; the user types the answer after it.
     /// What was typed until then is discarded before the mark for the answer is there.
-    pub(crate) fn ask(&mut self, session: &str, question: &str, discard_input: impl FnOnce()) {
-        self.ask_with(rows::ANSWER, session, |whose, width| allow(whose, question, width), discard_input);
+    pub(crate) fn ask(&mut self, asks: Asks, session: &str, question: &str, discard_input: impl FnOnce()) {
+        let mark = match asks {
+            Asks::Line => rows::ANSWER,
+            Asks::Key => rows::ANSWER_KEY,
+            Asks::Scope => rows::SCOPE_KEY,
+            Asks::YesOrNo => rows::YES_OR_NO,
+        };
+        self.ask_with(mark, session, |whose, width| allow(whose, question, width), discard_input);
     }
 
-    /// The same for a question that is answered with yes or no.
-    pub(crate) fn ask_yes(&mut self, session: &str, question: &str, discard_input: impl FnOnce()) {
-        self.ask_with(rows::YES_OR_NO, session, |whose, width| allow(whose, question, width), discard_input);
+    /// The same for a line that belongs to the answer to a request.
+    pub(crate) fn ask_line(&mut self, what: &str, discard_input: impl FnOnce()) {
+        self.ask_with(prompt::OPEN, "", |_, width| rows::rows("? ", &language::text(what), width), discard_input);
     }
 
     /// The same for a question of a model.
@@ -95,6 +114,12 @@ impl Screen {
     /// Marks the question as resolved, here or elsewhere.
     pub(crate) fn answered(&mut self) {
         self.footer.bottom = Bottom::Free;
+    }
+
+    /// The same of a question that this key has answered: the terminal has shown nothing of it.
+    pub(crate) fn answered_by(&mut self, key: &str) {
+        self.answered();
+        let _ = Output::Stderr.write(&format!("{key}\n"));
     }
 
     /// Leaves the line of a question that is not answered: it is asked again below what follows.

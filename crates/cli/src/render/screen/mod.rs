@@ -29,6 +29,7 @@ use crate::output::{self, Output};
 use crate::show::json_line;
 
 pub(crate) use self::footer::SPINNER;
+pub(crate) use self::lines::Asks;
 
 /// The state of the screen.
 pub(crate) struct Screen {

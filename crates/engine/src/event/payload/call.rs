@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::payload;
 use crate::approval::AnswerForm;
 use crate::body::{Attachment, Body};
-use crate::event::{CallOutcome, EndingCause, Found};
+use crate::event::{AnswerRefusal, CallOutcome, EndingCause, Found};
 use crate::ids::{CallId, EffectId, Epoch, Hash, MessageId};
 use crate::settings::{Policy, ToolClass};
 
@@ -88,6 +88,15 @@ payload! {
         call: CallId,
         /// Whether it stays open; else the call is denied, or the question is skipped.
         kept: bool,
+    }
+    /// An answer to the approval request or the question of a call was refused. Only the first ones between two starts of runs are
+    /// recorded: [`REFUSED_ANSWERS`](crate::tables::limits::REFUSED_ANSWERS).
+    #[allow(missing_docs, reason = "the fields say it themselves")]
+    AnswerRefused {
+        call: CallId,
+        /// Who or what gave it.
+        by: String,
+        why: AnswerRefusal,
     }
     /// A call is decided; it begins when this is synced (for a read-only tool: written).
     #[allow(missing_docs, reason = "the fields say it themselves")]

@@ -135,6 +135,7 @@ impl Session {
             Event::CallAsked(e) => self.in_run(|run| run.call_asked(e, at)),
             Event::AskAnswered(e) => self.in_run(|run| run.ask_answered(e)),
             Event::AskExpired(e) => self.in_run(|run| run.ask_expired(e)),
+            Event::AnswerRefused(_) => self.account.refused_answers += 1,
             Event::CallStarted(e) => self.in_run(|run| run.call_started(e, at)),
             Event::CallEnding(e) => self.in_run(|run| run.set_stage(e.call, Stage::Ending { why: e.why })),
             Event::CallLost(e) => self.in_run(|run| run.call_lost(e.call)),

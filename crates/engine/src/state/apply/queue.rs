@@ -98,6 +98,7 @@ impl Session {
 
     pub(super) fn run_started(&mut self, e: &RunStarted, at: Timestamp) {
         let mut summary = None;
+        self.account.refused_answers = 0;
         for input in &e.inputs {
             if let Some(message) = self.account.messages.get_mut(input) {
                 let is_first = e.run == (*input).into();

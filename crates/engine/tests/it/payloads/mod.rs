@@ -29,7 +29,7 @@ mod page;
 /// `breakpoint_set`, `reset` and those of processes and files.
 const KINDS: &str = "
     created forked opened closed message_accepted message_settled gathered run_started request_sent message_sealed call_asked
-    ask_answered ask_expired call_started call_ending call_settled compacted results_cut uncompacted compaction_asked noted budget_set wait_began wait_ended retry_scheduled candidate_cooled candidate_cleared
+    ask_answered ask_expired answer_refused call_started call_ending call_settled compacted results_cut uncompacted compaction_asked noted budget_set wait_began wait_ended retry_scheduled candidate_cooled candidate_cleared
     profile_cooled profile_preferred profile_cleared allowance_set grant_given grant_revoked ending_set
     run_ended breakpoint_set reset paused resumed lifecycle_changed override_set session_labelled delivery_started
     delivery_ended
@@ -215,6 +215,7 @@ fn call_samples() -> Vec<Event> {
         }
         .into(),
         engine::AskExpired { call: CALL, kept: true }.into(),
+        engine::AnswerRefused { call: CALL, by: "process 7 (sh)".into(), why: engine::AnswerRefusal::InCall }.into(),
         CallStarted { call: CALL, effect: EFFECT, epoch: Epoch(2), class: ToolClass::Idempotent }.into(),
         CallEnding { call: CALL, why: EndingCause::Limit }.into(),
         CallSettled {

@@ -296,6 +296,11 @@ fn command(world: &mut World, words: &Words) -> Option<Command> {
             };
             Command::Answer { call, fingerprint, decision, by: "the user".into() }
         }
+        "refuse" => Command::RefuseAnswer {
+            call: call_id(world, words.number(1)),
+            by: "a command".into(),
+            why: engine::AnswerRefusal::InCall,
+        },
         "undo-files" => Command::Undo {
             run: RunId::from(id(1)),
             redo: words.at(2) == "redo",

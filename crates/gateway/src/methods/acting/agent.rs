@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use engine::policy::Principal;
 use engine::tables::routing::OnlyIf;
 use engine::{
     Acknowledgement, Attached, BodyKind, Command, Content, MessageId, Overrides, QueueMode, QueueSettings, Receipt,
@@ -118,7 +119,8 @@ async fn command(
         checked.map_err(|why| Error::invalid(format!("`outputSchema`: {why}"), "docs/scripting.md shows one"))?;
     }
     let key_text = key.to_string();
-    let session = SessionContext { key: Some(&key_text), ..SessionContext::default() };
+    let session =
+        SessionContext { key: Some(&key_text), principal: Some(Principal::Local), ..SessionContext::default() };
     let settings = service.runtime.resolver().settings(&key.agent, session, &overrides).map_err(|failure| {
         if failure.code.as_deref() == Some(runtime::NO_SPACE) {
             let hint = "the message was not recorded: send it again when there is space".to_owned();

@@ -5,15 +5,21 @@ use std::sync::Arc;
 
 use engine::policy::PolicyRule;
 use engine::{
-    ApprovalGrant, ApprovalRow, BodyKind, CallId, Command, Content, Decision, EditedCall, Hash, Refusal, SessionRow,
+    AnswerRefusal, ApprovalGrant, ApprovalRow, BodyKind, CallId, Command, Content, Decision, EditedCall, Hash, Refusal,
+    SessionRow,
 };
 use journal::Journal;
-use protocol::method::{AlwaysParams, AlwaysScope, AnswerParams, GrantShown, NoResult, RevokeParams};
+use protocol::method::{
+    AlwaysParams, AlwaysScope, AnswerParams, ApprovalsResolve, GrantShown, Method as _, NoResult, QuestionsAnswer,
+    RevokeParams,
+};
+use serde_json::Value;
 use views::approvals::{self, AskKind};
 
 use super::end::reading;
 use crate::connection::Caller;
 use crate::error::Error;
+use crate::methods::params as params_of;
 use crate::service::Service;
 
 /// Bytes of a reason: the model receives it.
@@ -38,7 +44,11 @@ pub(in crate::methods) async fn resolve_approval(
     let service = Arc::clone(service);
     let answering = tokio::spawn(async move {
         let AnswerParams { call, fingerprint, .. } = params;
-        reading(&service, move |journal| open_request(journal, call, fingerprint)).await?;
+        let open = reading(&service, move |journal| Ok(open_request(journal, call, fingerprint))).await?;
+        if let Err((why, error)) = open {
+            refuse(&service, &row, Command::RefuseAnswer { call, by, why }).await;
+            return Err(error);
+        }
         answer(&service, &row, params, &by).await
     });
     answering.await.unwrap_or_else(|error| Err(Error::Bug { what: error.to_string() }))
@@ -72,12 +82,32 @@ async fn answer(service: &Arc<Service>, row: &SessionRow, params: AnswerParams, 
             }
             Ok(NoResult {})
         }
+        // The session has recorded it.
         Err(Error::Refusal(Refusal::Stale)) => {
-            reading(service, move |journal| open_request(journal, call, fingerprint)).await?;
-            Err(Refusal::Stale.into())
+            let open = reading(service, move |journal| Ok(open_request(journal, call, fingerprint))).await?;
+            Err(open.err().map_or_else(|| Refusal::Stale.into(), |(_, error)| error))
         }
         Err(error) => Err(error),
     }
+}
+
+/// Has the session record an answer that was refused before it came there. What cannot be recorded is refused as well.
+pub(super) async fn refuse(service: &Arc<Service>, row: &SessionRow, refused: Command) {
+    let _ = super::ask(service, row, refused).await;
+}
+
+/// Records that a command of a call has tried to answer, which it may not.
+pub(in crate::methods) async fn record_refusal(caller: &Arc<Caller>, method: &str, params: Value) {
+    let call = match method {
+        ApprovalsResolve::NAME => params_of::<ApprovalsResolve>(params).map(|params| params.call),
+        QuestionsAnswer::NAME => params_of::<QuestionsAnswer>(params).map(|params| params.call),
+        _ => return,
+    };
+    // What names no call of a session is an answer to nothing.
+    let Some(row) = call.as_ref().ok().and_then(|call| session_of(&caller.service, *call).ok()) else { return };
+    let Ok(call) = call else { return };
+    let by = format!("a command of a call, process {}", caller.process());
+    refuse(&caller.service, &row, Command::RefuseAnswer { call, by, why: AnswerRefusal::InCall }).await;
 }
 
 /// What a grant allows is asked no longer: other open requests that it covers are answered by it.
@@ -113,15 +143,17 @@ fn covered(journal: &dyn Journal, grant: &ApprovalGrant) -> Result<Vec<(SessionR
 }
 
 /// Refuses an answer to a request that is closed, or to another one.
-fn open_request(journal: &dyn Journal, call: CallId, fingerprint: Hash) -> Result<(), Error> {
-    let Some(row) = asked_of(journal, call)? else { return Ok(()) };
+fn open_request(journal: &dyn Journal, call: CallId, fingerprint: Hash) -> Result<(), (AnswerRefusal, Error)> {
+    let row = asked_of(journal, call).map_err(|error| (AnswerRefusal::Closed, error))?;
+    let Some(row) = row else { return Ok(()) };
     if row.allowed.is_some() {
-        return Err(already(&row));
+        return Err((AnswerRefusal::Closed, already(&row)));
     }
     if row.fingerprint.is_some_and(|of| of != fingerprint) {
         let what =
             format!("the approval request {} has another fingerprint: that answer is not for it", approvals::id(call));
-        return Err(Error::State { what, hint: "`limulus approvals show` shows the call as it is".to_owned() });
+        let error = Error::State { what, hint: "`limulus approvals show` shows the call as it is".to_owned() };
+        return Err((AnswerRefusal::Fingerprint, error));
     }
     Ok(())
 }

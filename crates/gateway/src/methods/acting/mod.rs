@@ -27,7 +27,7 @@ mod wait;
 
 pub(super) use abort::abort;
 pub(super) use agent::agent;
-pub(super) use approvals::{resolve_approval, revoke_grant};
+pub(super) use approvals::{record_refusal, resolve_approval, revoke_grant};
 pub(super) use budget::set_budget;
 pub use chat::{ChatCommand, chat_command};
 pub(super) use cleanup::cleanup;

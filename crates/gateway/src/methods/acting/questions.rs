@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use engine::tables::limits::MESSAGE_BYTES;
-use engine::{ApprovalRow, BodyKind, CallId, Command, Content, Decision, Refusal};
+use engine::{AnswerRefusal, ApprovalRow, BodyKind, CallId, Command, Content, Decision, Refusal};
 use journal::Journal;
 use protocol::method::{NoResult, QuestionAnswerParams};
 use tools::{AskedQuestion, SchemaChecker, UserAnswer};
 use views::approvals::{self, AskKind};
 use views::questions;
 
-use super::approvals::{REASON_BYTES, session_of, who};
+use super::approvals::{REASON_BYTES, refuse, session_of, who};
 use super::end::reading;
 use crate::connection::Caller;
 use crate::error::Error;
@@ -22,7 +22,11 @@ pub(in crate::methods) async fn answer_question(
     let service = &caller.service;
     let QuestionAnswerParams { call, fingerprint, .. } = params;
     let row = session_of(service, call)?;
-    reading(service, move |journal| open_row(journal, call).map(drop)).await?;
+    if let Err(closed) = reading(service, move |journal| open_row(journal, call).map(drop)).await {
+        let why = AnswerRefusal::Closed;
+        refuse(service, &row, Command::RefuseAnswer { call, by: who(caller), why }).await;
+        return Err(closed);
+    }
     let decision = match given(params)? {
         Given::Skip { reason } => Decision::Deny { reason },
         Given::Answer(answer) => {

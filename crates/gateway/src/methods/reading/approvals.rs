@@ -1,8 +1,6 @@
 //! `approvals.list`, `approvals.show`, `approvals.grants`: the calls that wait for approval, and what was allowed for good.
 
-use std::collections::BTreeMap;
-
-use engine::{ApprovalRow, SessionId};
+use engine::{ApprovalRow, CallId, SessionRow};
 use journal::Read;
 use protocol::method::{
     ApprovalParams, ApprovalShown, ApprovalsGrants, ApprovalsList, ApprovalsListParams, ApprovalsListed, ApprovalsShow,
@@ -18,13 +16,33 @@ impl Reads for ApprovalsList {
     fn read(source: &Source<'_>, params: ApprovalsListParams) -> Result<ApprovalsListed, Error> {
         let read = source.read;
         let session = params.session.as_deref().map(|key| lookup::session(read, Some(key))).transpose()?;
-        let mut rows = if params.closed { approvals::closed(read)? } else { approvals::open(read, session.as_ref())? };
+        if params.closed {
+            return closed(read, session.as_ref(), &params);
+        }
+        let mut rows = approvals::open(read, session.as_ref())?;
         rows.retain(|row| AskKind::of(row) == AskKind::Approval);
-        rows.retain(|row| session.as_ref().is_none_or(|session| session.session == row.session));
         let (approvals, next) =
             page(read, rows, (params.after.as_deref(), params.limit), |row, key| approvals::shown(read, row, key))?;
         Ok(ApprovalsListed { approvals, next })
     }
+}
+
+/// A page of the closed requests: there may be many.
+fn closed(
+    read: &dyn Read,
+    session: Option<&SessionRow>,
+    params: &ApprovalsListParams,
+) -> Result<ApprovalsListed, Error> {
+    let before = params.after.as_deref().map(pages::cursor::<CallId>).transpose()?;
+    let found = approvals::closed(read, (session, AskKind::Approval), before, pages::wanted(params.limit))?;
+    let (rows, next) = pages::page(found, params.limit, |row| row.call.to_string());
+    let shown = rows.iter().map(|row| Ok(approvals::shown(read, row, &key_of(read, row)?)));
+    Ok(ApprovalsListed { approvals: shown.collect::<Result<_, Error>>()?, next })
+}
+
+/// The key of the session of a request; empty if that is no longer listed.
+fn key_of(read: &dyn Read, row: &ApprovalRow) -> Result<String, Error> {
+    Ok(read.session_of_run(row.call.run)?.map(|session| session.key).unwrap_or_default())
 }
 
 /// The last of these rows before a cursor, each with the key of its session, and the cursor of the page before.
@@ -39,9 +57,8 @@ pub(super) fn page<T>(
     }
     let before = rows.len().saturating_sub(limit.unwrap_or(usize::MAX));
     let next = (before > 0).then(|| before.to_string());
-    let keys: BTreeMap<SessionId, String> = read.sessions()?.into_iter().map(|row| (row.session, row.key)).collect();
-    let key_of = |row: &ApprovalRow| keys.get(&row.session).map_or("", String::as_str);
-    Ok((rows[before..].iter().map(|row| shown(row, key_of(row))).collect(), next))
+    let shown = rows[before..].iter().map(|row| Ok(shown(row, &key_of(read, row)?)));
+    Ok((shown.collect::<Result<_, Error>>()?, next))
 }
 
 impl Reads for ApprovalsShow {

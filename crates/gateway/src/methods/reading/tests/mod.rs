@@ -1,6 +1,7 @@
 //! Results of the reading methods, from scenes driven through the real machine.
 
 mod answers;
+mod approvals;
 mod receipts;
 mod reply;
 
