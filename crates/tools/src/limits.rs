@@ -415,6 +415,12 @@ pub(crate) const MISFITS: usize = 10;
 /// Characters of what is said about an answer that does not fit.
 pub(crate) const MISFIT_CHARS: usize = 1_000;
 
+/// Files of a command that are looked at when somebody is asked about it: more programs and scripts than a line names.
+pub(crate) const APPROVED_FILES: usize = 256;
+
+/// Bytes of such a file whose content is compared; of a larger one, what the file system says of it: reading it would hold up the question.
+pub(crate) const APPROVED_BYTES: u64 = 1 << 20;
+
 /// Bytes of a command line that is read for rules on commands: a longer one is asked about.
 pub(crate) const SHELL_BYTES: usize = 32 << 10;
 
