@@ -433,6 +433,7 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("questions", "*", "starts its owners itself"),
     ("sandbox", "*", "starts its owners itself"),
     ("approvals", "*", "starts its owners itself"),
+    ("attempts", "*", "starts its owners itself, or needs them to have its variables"),
     ("terminal_text", "*", "a server gives each answer once, and the owner's configuration would be another"),
     (
         "cleanup",
