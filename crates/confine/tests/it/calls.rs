@@ -126,7 +126,7 @@ fn escape_55_keys_of_the_session() {
 #[test]
 fn escape_56_a_program_in_memory_is_confined_too() {
     let script = format!(
-        r##"perl -e '$^F = 99; my $fd = syscall({}, "x", 0); open(my $program, ">&=", $fd) or exit 0; syswrite $program, "#!/bin/sh\necho x >$ENV{{OUT}}/new\n"; exec "/proc/self/fd/$fd"'"##,
+        r##"perl -e '$^F = 99; my $name = "x"; my $fd = syscall({}, $name, 0); open(my $program, ">&=", $fd) or exit 0; syswrite $program, "#!/bin/sh\necho x >$ENV{{OUT}}/new\n"; exec "/proc/self/fd/$fd"'"##,
         libc::SYS_memfd_create
     );
     refused(56, &BOTH, &script);
