@@ -112,6 +112,12 @@ pub(crate) const GREP_LINE_BYTES: usize = 500;
 /// Bytes that a line may have before `grep` skips the file: it bounds the memory of a search.
 pub(crate) const GREP_HEAP_BYTES: usize = 16 << 20;
 
+/// Threads of one search, beside the one that walks: more would take the machine from whoever else works on it.
+pub(crate) const GREP_THREADS: usize = 4;
+
+/// Files that one of them searches at a time: enough that handing them over costs nothing beside it.
+pub(crate) const GREP_BATCH: usize = 64;
+
 /// Paths that `find` shows.
 pub(crate) const FOUND_PATHS: usize = 500;
 
