@@ -15,6 +15,7 @@ mod opening;
 mod real;
 mod render;
 mod rounds;
+mod search;
 mod serve;
 mod steps;
 mod store;
@@ -89,6 +90,8 @@ enum Figure {
     EndToEnd,
     /// Measure the opening of a home with 10,000 live events and 100,000 idle sessions
     Opening,
+    /// Compare the tools that search with `rg` and `fd`, on 100,000 files
+    Search,
     /// Measure the cold start, W5
     Cold,
     /// Measure the recovery after a kill, W6
@@ -147,6 +150,7 @@ fn measure(figure: Figure, binary: &Path, folder: &Path) -> Result<Vec<Line>, Pr
         Figure::Turns => turns::measure(folder),
         Figure::Rounds => rounds::measure(folder),
         Figure::Steps => steps::measure(folder),
+        Figure::Search => search::measure(folder),
         Figure::EndToEnd => end_to_end::measure(folder),
         Figure::Terminal | Figure::Opening | Figure::Cold | Figure::Killed | Figure::Serve if !binary.is_file() => {
             Err(format!("no program at {}; build it: cargo build --release -p limulus", binary.display()).into())
