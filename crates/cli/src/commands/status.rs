@@ -151,13 +151,8 @@ fn lay_out(status: &Status, around: &Around, zone: &Zone, now: Timestamp) -> Str
             let _ = writeln!(text, "  {}", word(interrupted::line(run, &goes_on, zone, now)));
         }
     }
-    for session in &status.unfinished {
-        if let Some(step) = next_step(&session.plan) {
-            let (done, all) =
-                (session.plan.iter().filter(|step| step.status == PlanStatus::Done).count(), session.plan.len());
-            let (session, step) = (session_name(&session.key), excerpt(&printable_line(step), QUESTION_CHARS));
-            let _ = writeln!(text, "  {}", word(format!("plan of {session}: {done} of {all} done, next: {step}")));
-        }
+    for line in status.unfinished.iter().filter_map(plan_line) {
+        let _ = writeln!(text, "  {line}");
     }
     for question in &status.questions {
         let (session, ago) = (session_name(&question.session), duration(now.since(question.asked_at)));
@@ -175,6 +170,14 @@ fn lay_out(status: &Status, around: &Around, zone: &Zone, now: Timestamp) -> Str
         let _ = writeln!(text, "  {}", word(line));
     }
     text
+}
+
+/// How far the open plan of a session has come; none if it has none.
+fn plan_line(session: &Unfinished) -> Option<String> {
+    let step = excerpt(&printable_line(next_step(&session.plan)?), QUESTION_CHARS);
+    let done = session.plan.iter().filter(|step| step.status == PlanStatus::Done).count();
+    let (all, session) = (session.plan.len(), session_name(&session.key));
+    Some(word(format!("plan of {session}: {done} of {all} done, next: {step}")))
 }
 
 /// The step that is being done, or else the first that is not done.
