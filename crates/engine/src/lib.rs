@@ -17,6 +17,7 @@ mod ids;
 mod input;
 mod invariants;
 mod lanes;
+mod launching;
 mod ledger;
 mod machine;
 pub mod mutants;

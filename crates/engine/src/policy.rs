@@ -11,6 +11,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::CallId;
+use crate::launching::{commands_within, runs_unnamed};
 use crate::settings::Policy;
 use crate::tables::policy::ActClass;
 
@@ -207,9 +208,20 @@ impl PolicyRule {
     }
 }
 
-/// Whether a command has the words of this pattern, or, if `might` is set, whether it may have them. A `*` that is the last word stands
-/// for any further words, also none. A word that is not known fits nothing else, but may be anything.
+/// Whether a command has the words of this pattern, or, if `might` is set, whether it, or one that it runs, may have them.
 fn matches_command(pattern: &str, argv: &[Option<String>], might: bool) -> bool {
+    if might {
+        return commands_within(argv).into_iter().any(|at| matches_words(pattern, &argv[at..], true));
+    }
+    let words: Vec<&str> = pattern.split_whitespace().collect();
+    let is_named = |at: usize| words.get(at).is_some_and(|word| !word.contains('*'));
+    // Who allows any program allows what it runs.
+    matches_words(pattern, argv, false) && !(is_named(0) && runs_unnamed(argv, &is_named))
+}
+
+/// The same for these words alone. A `*` that is the last word stands for any further words, also none. A word that is not known fits
+/// nothing else, but may be anything.
+fn matches_words(pattern: &str, argv: &[Option<String>], might: bool) -> bool {
     let mut words: Vec<&str> = pattern.split_whitespace().collect();
     let is_open = words.last() == Some(&"*") && words.len() > 1;
     if is_open {

@@ -1,7 +1,7 @@
 //! The environment of commands: an allow-list, because a user's environment is full of keys and of ways to other
 //! programs (`SSH_AUTH_SOCK`, `AWS_*`, `*_TOKEN`, `DATABASE_URL`).
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 /// Variables that every command receives: who and where the user is, the language, and where programs and certificates are.
 const PASSED: &[&str] = &[
@@ -46,6 +46,14 @@ const PASSED: &[&str] = &[
 pub(crate) fn variables(passed: &[String], secret: &[String]) -> impl Iterator<Item = (OsString, OsString)> {
     std::env::vars_os()
         .filter(move |(name, _)| name.to_str().is_some_and(|name| is_passed_to_commands(name, passed, secret)))
+        .map(|(name, value)| if name == "PATH" { (name, absolute_only(&value)) } else { (name, value) })
+}
+
+/// The folders of a `PATH` that mean the same everywhere. An empty or relative one is the workspace, where a model could put a program
+/// with the name of another.
+pub(crate) fn absolute_only(path: &OsStr) -> OsString {
+    let folders = std::env::split_paths(path).filter(|folder| folder.is_absolute());
+    std::env::join_paths(folders).unwrap_or_default()
 }
 
 /// Whether a command receives the variable of this name, as [`variables`] decides.
@@ -60,7 +68,70 @@ pub fn is_passed_to_commands(name: &str, passed: &[String], secret: &[String]) -
 
 #[cfg(test)]
 mod tests {
-    use super::is_passed_to_commands as is_passed;
+    use std::ffi::OsStr;
+
+    use super::{absolute_only, is_passed_to_commands as is_passed};
+
+    /// A program in the workspace with the name of another is not found by that name.
+    #[test]
+    fn escape_93_no_folder_of_the_path_is_relative() {
+        for (given, passed) in [
+            ("/usr/bin:/bin", "/usr/bin:/bin"),
+            (":/bin", "/bin"),
+            ("/bin:", "/bin"),
+            (".:/bin:./tools::node_modules/.bin", "/bin"),
+            (".", ""),
+        ] {
+            assert_eq!(absolute_only(OsStr::new(given)), OsStr::new(passed), "{given:?}");
+        }
+    }
+
+    /// Escapes 83 and 84 are variables that have programs run something: none is passed on.
+    #[test]
+    fn escape_83_84_variables_that_run_programs_are_not_passed_on() {
+        for name in [
+            "BASH_ENV",
+            "ENV",
+            "PS4",
+            "PROMPT_COMMAND",
+            "ZDOTDIR",
+            "SHELLOPTS",
+            "BASHOPTS",
+            "IFS",
+            "CDPATH",
+            "LD_PRELOAD",
+            "LD_LIBRARY_PATH",
+            "LD_AUDIT",
+            "GIT_DIR",
+            "GIT_SSH_COMMAND",
+            "GIT_EXTERNAL_DIFF",
+            "GIT_CONFIG_COUNT",
+            "GIT_CONFIG_GLOBAL",
+            "GIT_EXEC_PATH",
+            "GIT_PAGER",
+            "GIT_EDITOR",
+            "GIT_ASKPASS",
+            "PAGER",
+            "MANPAGER",
+            "LESSOPEN",
+            "LESS",
+            "EDITOR",
+            "VISUAL",
+            "BROWSER",
+            "NODE_OPTIONS",
+            "NODE_PATH",
+            "PYTHONSTARTUP",
+            "PYTHONPATH",
+            "PERL5OPT",
+            "PERL5LIB",
+            "RUBYOPT",
+            "RUSTC_WRAPPER",
+            "JAVA_TOOL_OPTIONS",
+            "BASH_FUNC_echo%%",
+        ] {
+            assert!(!is_passed(name, &[], &[]), "{name}");
+        }
+    }
 
     #[test]
     fn r38_commands_receive_an_allow_list_of_variables() {

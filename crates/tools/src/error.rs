@@ -71,6 +71,12 @@ pub enum ToolError {
          again, then decide"
     )]
     Conflict { path: String, before: String, now: String },
+    /// A program, a script or the folder of a command is another than when somebody was asked about it.
+    #[error(
+        "{path} is not what it was when this command was asked about: it was changed or replaced meanwhile, and nothing was \
+         run. Call again"
+    )]
+    Replaced { path: String },
     /// The file changed while the call was checked.
     #[error("{path} was changed while this call was checked; nothing was written. Call again")]
     Unchecked { path: String },

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use engine::Hash;
 use serde::{Deserialize, Serialize};
 
+use crate::approved::ApprovedFile;
 use crate::files::FileState;
 
 /// The evidence of one call, written as JSON. Evidence that cannot be parsed counts as none; the tools then overwrite
@@ -34,6 +35,9 @@ pub(crate) struct Evidence {
     /// The files and folders outside the workspace that the command writes from its sandbox.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) writable: Vec<PathBuf>,
+    /// What a command was that somebody is asked about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) approved: Vec<ApprovedFile>,
 }
 
 /// The state of a file before and after a change.

@@ -29,7 +29,7 @@ use crate::supervise::proxy::host::{self, Host, WEB};
 use crate::supervise::{Job, SUPERVISOR};
 use crate::tool::{Act, CallSite, OnOutput, ParsedCall, Tool, ToolCall, ToolFuture};
 use crate::tool_set::{self, spec};
-use crate::{call, cgroup, command_env, preview, sandbox, supervisors, tool_result, window};
+use crate::{approved, call, cgroup, command_env, preview, sandbox, supervisors, tool_result, window};
 
 /// The result of a command that was cancelled before it started.
 const NEVER_STARTED: &str = "The command was ended before it started; nothing was run.\n";
@@ -465,6 +465,7 @@ async fn start(
     let call = Some(folder.path().to_owned());
     let job = move |_: &Cancel| {
         let folder = Workspace::open(&here.workspace, &here.protected)?.root;
+        approved::is_still(&evidence.approved, &folder, &command)?;
         let is_confined = sandbox::is_confined(&here, &evidence);
         let sandbox = if is_confined { Some(sandbox::profile(&here, &folder, &of_call, &evidence)?) } else { None };
         let hosts = sandbox.as_ref().filter(|profile| profile.reaches_hosts());

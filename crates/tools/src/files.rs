@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::Hash;
@@ -16,6 +17,9 @@ use crate::guard::Seen;
 use crate::limits::HASHED_AT_ONCE_BYTES;
 use crate::paths::ResolvedPath;
 use crate::{guard, openat};
+
+/// How a file is opened: if it has become a pipe meanwhile, without waiting for a writer.
+const READING: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
 /// The state of a file: its hash, or none if it does not exist.
 pub(crate) type FileState = Option<Hash>;
@@ -85,13 +89,22 @@ impl ResolvedPath {
         let failed = |source| ToolError::File { act, path: self.shown.clone(), source };
         let (folder, seen) = self.above().map_err(failed)?;
         self.must_be_file(&seen.ok_or_else(|| failed(Errno::NOENT.into()))?)?;
-        // If it has become a pipe meanwhile, do not wait for a writer.
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let name = openat::split(&self.relative).1;
-        let file = openat::open(&folder, openat::below(name), flags).map_err(failed)?;
+        let file = openat::open(&folder, openat::below(name), READING).map_err(failed)?;
         let seen = self.guard.opened(&file).map_err(failed)?;
         self.must_be_file(&seen)?;
         Ok((file.into(), seen.bytes))
+    }
+
+    /// Opens the file in its open folder, which was judged.
+    fn open_in(&self, folder: &OwnedFd, name: &OsStr, act: &'static str) -> Result<File, ToolError> {
+        let failed = |source| ToolError::File { act, path: self.shown.clone(), source };
+        let seen = self.guard.entry_of_judged(folder, name).map_err(failed)?;
+        self.must_be_file(&seen.ok_or_else(|| failed(Errno::NOENT.into()))?)?;
+        let file = openat::open(folder, openat::below(name), READING).map_err(failed)?;
+        let seen = self.guard.opened(&file).map_err(failed)?;
+        self.must_be_file(&seen)?;
+        Ok(file.into())
     }
 
     /// Opens the folder, to list it and to open its entries.
@@ -139,6 +152,34 @@ impl ResolvedPath {
             FileType::Directory => Err(ToolError::IsFolder { path }),
             _ => Err(ToolError::Special { path }),
         }
+    }
+}
+
+/// Opens files one after the other. The folder of several is opened and judged once.
+#[derive(Debug, Default)]
+pub(crate) struct FileOpener {
+    last: Option<(PathBuf, OwnedFd)>,
+}
+
+impl FileOpener {
+    /// As [`ResolvedPath::open_file`].
+    pub(crate) fn open(&mut self, path: &ResolvedPath, act: &'static str) -> Result<File, ToolError> {
+        let failed = |source| ToolError::File { act, path: path.shown.clone(), source };
+        let (above, name) = openat::split(&path.relative);
+        if above.as_os_str().is_empty() {
+            return path.open_file(act).map(|(file, _)| file);
+        }
+        let folder = match self.last.take() {
+            Some((known, folder)) if known == above => folder,
+            _ => {
+                let folder = openat::open(&*path.base, above, openat::FOLDER).map_err(failed)?;
+                path.guard.folder(&folder).map_err(failed)?;
+                folder
+            }
+        };
+        let opened = path.open_in(&folder, name, act);
+        self.last = Some((above.to_owned(), folder));
+        opened
     }
 }
 

@@ -61,10 +61,17 @@ fn run(workspace: &Workspace, arguments: &FindArguments, cancel: &Cancel) -> Res
     let (mut lines, mut unread) = (Vec::new(), 0);
     for entry in walk::entries(workspace, &folder, None, hidden, cancel)? {
         cancel.check()?;
+        if entry
+            .as_ref()
+            .is_ok_and(|entry| !matcher.is_match(entry.real.strip_prefix(&folder.real).unwrap_or(&entry.real)))
+        {
+            continue;
+        }
         // Do not name an entry that cannot be opened below the folder: a link may have led the walk elsewhere.
         let found = entry.and_then(|entry| {
-            let seen = entry.path.look().map_err(ToolError::file("search", entry.path.shown.clone()))?;
-            Ok((seen, entry.path))
+            let path = workspace.below(&folder, &entry.real);
+            let seen = path.look().map_err(ToolError::file("search", path.shown.clone()))?;
+            Ok((seen, path))
         });
         let (seen, path) = match found {
             Ok(found) => found,
@@ -74,9 +81,6 @@ fn run(workspace: &Workspace, arguments: &FindArguments, cancel: &Cancel) -> Res
                 continue;
             }
         };
-        if !matcher.is_match(path.real.strip_prefix(&folder.real).unwrap_or(&path.real)) {
-            continue;
-        }
         if lines.len() == FOUND_PATHS {
             lines.push(format!("[more follow after these {FOUND_PATHS}; narrow the pattern or the path]\n"));
             break;

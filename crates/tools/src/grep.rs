@@ -1,6 +1,10 @@
 //! The tool `grep`: searches a regular expression in the files of a folder, in the order of their paths.
 
-use std::fmt::Write as _;
+use std::collections::BTreeMap;
+use std::num::NonZero;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
 
 use engine::{ToolClass, ToolSpec};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -12,7 +16,8 @@ use serde_json::{Value, json};
 use crate::cancel::Cancel;
 use crate::error::ToolError;
 use crate::file_call::{At, FileCall};
-use crate::limits::{GREP_HEAP_BYTES, GREP_LINE_BYTES, GREP_MATCHES, PATTERN_BYTES};
+use crate::files::FileOpener;
+use crate::limits::{GREP_BATCH, GREP_HEAP_BYTES, GREP_LINE_BYTES, GREP_MATCHES, GREP_THREADS, PATTERN_BYTES};
 use crate::paths::{ResolvedPath, Workspace};
 use crate::tool::{Act, ParsedCall, Tool};
 use crate::tool_result::ToolText;
@@ -65,46 +70,107 @@ impl FileCall for GrepArguments {
 
 fn run(workspace: &Workspace, arguments: &GrepArguments, cancel: &Cancel) -> Result<String, ToolError> {
     let path = workspace.reach(&arguments.path)?;
-    let matcher = matcher(arguments)?;
-    let mut searcher = SearcherBuilder::new()
+    let search = Search { matcher: matcher(arguments)?, cancel };
+    let found = Found::default();
+    let seen = path.look().map_err(ToolError::file("search", path.shown.clone()))?;
+    if seen.kind == FileType::RegularFile {
+        found.add(0, search.batch(&mut searcher(), &[Ok(path.clone())]));
+    } else {
+        let entries = walk::entries(workspace, &path, arguments.glob.as_deref(), Hidden::LeftOut, cancel)?;
+        // Links are not followed, so the search stays in the folder; pipes and devices are not opened.
+        let is_file = |entry: &Result<walk::Entry, ToolError>| entry.as_ref().map_or(true, |entry| entry.is_file);
+        let below = |entry: walk::Entry| workspace.below(&path, &entry.real);
+        search.all(entries.filter(is_file).map(|entry| entry.map(below)), &found);
+    }
+    cancel.check()?;
+    Ok(found.into_text())
+}
+
+fn searcher() -> Searcher {
+    SearcherBuilder::new()
         .line_number(true)
         .binary_detection(BinaryDetection::quit(0))
         .heap_limit(Some(GREP_HEAP_BYTES))
-        .build();
-    let mut found = Matches { cancel, shown: String::new(), text: String::new(), count: 0 };
-    let mut unread = 0_u32;
-    for file in files(workspace, &path, arguments.glob.as_deref(), cancel)? {
-        cancel.check()?;
-        let result = file.and_then(|file| {
-            let (opened, _) = file.open_file("search")?;
-            found.shown = file.shown;
-            searcher.search_file(&matcher, &opened, &mut found).map_err(ToolError::file("search", found.shown.clone()))
-        });
-        // What belongs to limulus is left out, not reported: an error would say what is there.
-        unread += u32::from(result.is_err_and(|error| !error.is_own()));
-        if found.is_full() {
-            break;
-        }
-    }
-    cancel.check()?;
-    Ok(found.into_text(unread))
+        .build()
 }
 
-/// The files to search: the given file, or those below the given folder.
-fn files<'a>(
-    workspace: &'a Workspace,
-    path: &'a ResolvedPath,
-    glob: Option<&str>,
-    cancel: &Cancel,
-) -> Result<Box<dyn Iterator<Item = Result<ResolvedPath, ToolError>> + 'a>, ToolError> {
-    let seen = path.look().map_err(ToolError::file("search", path.shown.clone()))?;
-    if seen.kind == FileType::RegularFile {
-        return Ok(Box::new(std::iter::once(Ok(path.clone()))));
+/// A file to search, or an entry that cannot be read.
+type File = Result<ResolvedPath, ToolError>;
+
+/// What is searched for.
+struct Search<'a> {
+    matcher: RegexMatcher,
+    cancel: &'a Cancel,
+}
+
+impl Search<'_> {
+    /// Searches all of these files, on several threads if they are many. What is found is in their order.
+    fn all(&self, mut files: impl Iterator<Item = File>, found: &Found) {
+        let first: Vec<File> = files.by_ref().take(GREP_BATCH).collect();
+        let is_last = first.len() < GREP_BATCH;
+        if is_last {
+            return found.add(0, self.batch(&mut searcher(), &first));
+        }
+        let threads = thread::available_parallelism().map_or(1, NonZero::get).min(GREP_THREADS);
+        let (give, take) = mpsc::sync_channel::<(usize, Vec<File>)>(threads * 2);
+        let take = Arc::new(Mutex::new(take));
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                let take = Arc::clone(&take);
+                scope.spawn(move || {
+                    let mut searcher = searcher();
+                    // Each takes the next one as soon as it has done its last. The lock is only held while it waits for it.
+                    while let Ok((at, batch)) = next(&take) {
+                        if !found.is_full() && !self.cancel.is_set() {
+                            found.add(at, self.batch(&mut searcher, &batch));
+                        }
+                    }
+                });
+            }
+            // If all of them have panicked, nobody takes anything any more.
+            drop(take);
+            let mut batch = first;
+            for at in 0.. {
+                if batch.is_empty() || found.is_full() || self.cancel.is_set() || give.send((at, batch)).is_err() {
+                    break;
+                }
+                batch = files.by_ref().take(GREP_BATCH).collect();
+            }
+            drop(give);
+        });
     }
-    let entries = walk::entries(workspace, path, glob, Hidden::LeftOut, cancel)?;
-    // Links are not followed, so the search stays in the folder; pipes and devices are not opened.
-    let is_file = |entry: &Result<walk::Entry, ToolError>| entry.as_ref().map_or(true, |entry| entry.is_file);
-    Ok(Box::new(entries.filter(is_file).map(|entry| entry.map(|entry| entry.path))))
+
+    /// Searches files in order, until there are as many matches as are shown.
+    fn batch(&self, searcher: &mut Searcher, files: &[File]) -> Vec<Item> {
+        let mut matches = Matches { cancel: self.cancel, shown: String::new(), items: vec![], count: 0 };
+        let mut opener = FileOpener::default();
+        for file in files {
+            if self.cancel.is_set() || matches.is_full() {
+                break;
+            }
+            let is_own = match file {
+                Ok(file) => {
+                    let result = opener.open(file, "search").and_then(|opened| {
+                        matches.shown.clone_from(&file.shown);
+                        let outcome = searcher.search_file(&self.matcher, &opened, &mut matches);
+                        outcome.map_err(ToolError::file("search", file.shown.clone()))
+                    });
+                    result.is_ok() || result.is_err_and(|error| error.is_own())
+                }
+                Err(error) => error.is_own(),
+            };
+            // What belongs to limulus is left out, not reported: an error would say what is there.
+            if !is_own {
+                matches.items.push(Item::Unread);
+            }
+        }
+        matches.items
+    }
+}
+
+/// The next work; an error once there is no more.
+fn next(take: &Mutex<mpsc::Receiver<(usize, Vec<File>)>>) -> Result<(usize, Vec<File>), mpsc::RecvError> {
+    take.lock().unwrap_or_else(PoisonError::into_inner).recv()
 }
 
 fn matcher(arguments: &GrepArguments) -> Result<RegexMatcher, ToolError> {
@@ -116,30 +182,90 @@ fn matcher(arguments: &GrepArguments) -> Result<RegexMatcher, ToolError> {
     builder.build(&arguments.pattern).map_err(|error| ToolError::Pattern { reason: error.to_string() })
 }
 
-/// The matches so far.
-struct Matches<'a> {
-    cancel: &'a Cancel,
-    /// The file that is being searched.
-    shown: String,
-    text: String,
-    count: usize,
+/// What a search comes to.
+enum Item {
+    Match(String),
+    /// A file or folder that cannot be read.
+    Unread,
 }
 
-impl Matches<'_> {
+/// What was found so far, in the order of the files, whichever thread finds it.
+#[derive(Default)]
+struct Found {
+    ordered: Mutex<Ordered>,
+    is_full: AtomicBool,
+}
+
+#[derive(Default)]
+struct Ordered {
+    /// The batch whose items come next.
+    next: usize,
+    /// Batches that were done before an earlier one.
+    ahead: BTreeMap<usize, Vec<Item>>,
+    text: String,
+    count: usize,
+    unread: usize,
+}
+
+impl Ordered {
+    fn take_next(&mut self) -> Option<Vec<Item>> {
+        let items = self.ahead.remove(&self.next)?;
+        self.next += 1;
+        Some(items)
+    }
+}
+
+impl Found {
     fn is_full(&self) -> bool {
-        self.count >= GREP_MATCHES
+        self.is_full.load(Ordering::Relaxed)
     }
 
-    fn into_text(self, unread: u32) -> String {
-        let none = if self.count == 0 { "no matches\n" } else { "" };
-        let stopped = if self.is_full() {
+    fn add(&self, at: usize, items: Vec<Item>) {
+        let mut ordered = self.ordered.lock().unwrap_or_else(PoisonError::into_inner);
+        ordered.ahead.insert(at, items);
+        while let Some(items) = ordered.take_next() {
+            for item in items {
+                match item {
+                    _ if ordered.count >= GREP_MATCHES => break,
+                    Item::Match(line) => {
+                        ordered.text += &line;
+                        ordered.count += 1;
+                    }
+                    Item::Unread => ordered.unread += 1,
+                }
+            }
+            if ordered.count >= GREP_MATCHES {
+                self.is_full.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn into_text(self) -> String {
+        let Ordered { text, count, unread, .. } = self.ordered.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let none = if count == 0 { "no matches\n" } else { "" };
+        let stopped = if count >= GREP_MATCHES {
             format!("[stopped after {GREP_MATCHES} matches; narrow the pattern, the path or the glob]\n")
         } else {
             String::new()
         };
         let missed =
             if unread > 0 { format!("[{unread} files or folders could not be read]\n") } else { String::new() };
-        self.text + none + &stopped + &missed
+        text + none + &stopped + &missed
+    }
+}
+
+/// The matches in a few files.
+struct Matches<'a> {
+    cancel: &'a Cancel,
+    /// The file that is being searched.
+    shown: String,
+    items: Vec<Item>,
+    count: usize,
+}
+
+impl Matches<'_> {
+    fn is_full(&self) -> bool {
+        self.count >= GREP_MATCHES
     }
 }
 
@@ -152,7 +278,7 @@ impl Sink for Matches<'_> {
         let shown = &line[..line.floor_char_boundary(GREP_LINE_BYTES)];
         let rest = if shown.len() < line.len() { " […]" } else { "" };
         let number = found.line_number().unwrap_or(0);
-        writeln!(self.text, "{}:{number}: {shown}{rest}", self.shown).map_err(std::io::Error::other)?;
+        self.items.push(Item::Match(format!("{}:{number}: {shown}{rest}\n", self.shown)));
         self.count += 1;
         Ok(!self.is_full() && !self.cancel.is_set())
     }

@@ -10,6 +10,7 @@
 mod address;
 mod ahead;
 mod apply_patch;
+mod approved;
 mod ask_user;
 mod attach;
 mod background;

@@ -112,6 +112,12 @@ pub(crate) const GREP_LINE_BYTES: usize = 500;
 /// Bytes that a line may have before `grep` skips the file: it bounds the memory of a search.
 pub(crate) const GREP_HEAP_BYTES: usize = 16 << 20;
 
+/// Threads of one search, beside the one that walks: more would take the machine from whoever else works on it.
+pub(crate) const GREP_THREADS: usize = 4;
+
+/// Files that one of them searches at a time: enough that handing them over costs nothing beside it.
+pub(crate) const GREP_BATCH: usize = 64;
+
 /// Paths that `find` shows.
 pub(crate) const FOUND_PATHS: usize = 500;
 
@@ -417,6 +423,12 @@ pub(crate) const MISFITS: usize = 10;
 
 /// Characters of what is said about an answer that does not fit.
 pub(crate) const MISFIT_CHARS: usize = 1_000;
+
+/// Files of a command that are looked at when somebody is asked about it: more programs and scripts than a line names.
+pub(crate) const APPROVED_FILES: usize = 256;
+
+/// Bytes of such a file whose content is compared; of a larger one, what the file system says of it: reading it would hold up the question.
+pub(crate) const APPROVED_BYTES: u64 = 1 << 20;
 
 /// Bytes of a command line that is read for rules on commands: a longer one is asked about.
 pub(crate) const SHELL_BYTES: usize = 32 << 10;

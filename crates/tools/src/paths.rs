@@ -93,6 +93,11 @@ impl Workspace {
         }
     }
 
+    /// Whether any rule has to be asked about what the tool of the call comes to.
+    pub(crate) fn has_rules(&self) -> bool {
+        self.rules.as_ref().is_some_and(|(rules, _)| rules.has_any())
+    }
+
     /// Keeps contents here before they are changed.
     pub(crate) fn keeping(self, store: &FileStore) -> Self {
         Self { store: Some(store.clone()), ..self }

@@ -22,7 +22,7 @@ use crate::policy_rules::{
 use crate::sandbox::SandboxState;
 use crate::tool::{Act, CallSite, ParsedCall, Work};
 use crate::tool_set::unknown;
-use crate::{changes, policy_rules, tool_result};
+use crate::{approved, changes, policy_rules, tool_result};
 
 /// The result of a check, for the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,7 +128,11 @@ fn judge(
     let call = context.tools.parse(&request.tool, &request.arguments)?;
     let acts = call.acts(&CallSite { context, workspace: &workspace })?;
     let mut written = vec![];
-    let verdict = by_acts((settings, &context.supervisor), spec, acts, &mut written);
+    let line = acts.iter().find_map(Act::new_command).map(str::to_owned);
+    let mut verdict = by_acts((settings, &context.supervisor), spec, acts, &mut written);
+    if let Some(line) = line.filter(|_| verdict.decision == Policy::Ask) {
+        verdict.evidence.approved = approved::seen_of(&workspace.root, &line);
+    }
     if let Work::Files(files) = &call.0
         && let Some(writer) = files.change()
         // Do not read a file that the policy denies.

@@ -61,9 +61,14 @@ impl CallRules {
         }
     }
 
+    /// Whether there are any.
+    pub(crate) fn has_any(&self) -> bool {
+        !self.rules.is_empty()
+    }
+
     /// What a rule decides about a file that a call comes to while it runs; none if no rule does.
     pub(crate) fn on_path(&self, tool: &str, path: &ResolvedPath) -> Option<Policy> {
-        if self.rules.is_empty() {
+        if !self.has_any() {
             return None;
         }
         let default = if path.inside { ActClass::ReadInside.row().decision } else { self.outside };

@@ -90,6 +90,21 @@ pub enum Act {
     },
 }
 
+impl Act {
+    /// The line of a new command.
+    pub(crate) fn new_command(&self) -> Option<&str> {
+        match self {
+            Self::Run { line, to: None, .. } => Some(line),
+            Self::Run { .. }
+            | Self::Read { .. }
+            | Self::Write { .. }
+            | Self::Exit { .. }
+            | Self::Fetch(_)
+            | Self::Other { .. } => None,
+        }
+    }
+}
+
 /// Where a call is judged.
 #[derive(Debug)]
 pub struct CallSite<'a> {

@@ -2,7 +2,7 @@
 //! does not enter the home. The walk only returns names. Callers open them below the open folder, so a link that somebody
 //! creates during the walk is not followed, and what belongs to limulus is refused there.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ignore::overrides::OverrideBuilder;
@@ -25,7 +25,8 @@ pub(crate) enum Hidden {
 
 /// One entry that the walk found.
 pub(crate) struct Entry {
-    pub(crate) path: ResolvedPath,
+    /// Where it is.
+    pub(crate) real: PathBuf,
     pub(crate) is_file: bool,
 }
 
@@ -70,14 +71,18 @@ pub(crate) fn entries<'a>(
                 Ignored::Kept => true,
             }
     });
+    let may_come_to = |entry: &Entry| {
+        // Most runs have no rules, and the path of an entry costs more than the rest of it.
+        !workspace.has_rules() || workspace.may_come_to(&workspace.below(folder, &entry.real))
+    };
     let below = builder.build().filter(|entry| entry.as_ref().map_or(true, |entry| entry.depth() > 0));
     Ok(below
         .map(|entry| {
             let entry = entry.map_err(|error| ToolError::Walk { reason: error.to_string() })?;
             let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
-            Ok(Entry { path: workspace.below(folder, entry.path()), is_file })
+            Ok(Entry { real: entry.into_path(), is_file })
         })
-        .filter(|entry| entry.as_ref().map_or(true, |entry| workspace.may_come_to(&entry.path))))
+        .filter(move |entry| entry.as_ref().map_or(true, may_come_to)))
 }
 
 /// An error if the glob is too long to be compiled.

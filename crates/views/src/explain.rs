@@ -8,6 +8,7 @@ use protocol::show::{Explained, Way};
 
 use super::fold::fold;
 use super::lookup::FoundRun;
+use super::plan::open_plan;
 use super::sentence::name;
 use super::waiting::{Owned, waits_for};
 use super::{Source, approvals, budget, owner};
@@ -44,7 +45,18 @@ fn session(source: &Source<'_>, found: &FoundRun) -> Result<(Session, Timestamp)
 
 fn bare(found: &FoundRun, state: String, since: Timestamp, can: Vec<Way>) -> Explained {
     let key = found.session.key.clone();
-    Explained { run: found.run, key, state, since, waits_for: None, until: None, then: None, budget: None, can }
+    Explained {
+        run: found.run,
+        key,
+        state,
+        since,
+        waits_for: None,
+        until: None,
+        then: None,
+        budget: None,
+        plan: vec![],
+        can,
+    }
 }
 
 fn under_way(
@@ -72,6 +84,7 @@ fn under_way(
     Ok(Explained {
         waits_for: Some(waits),
         budget: limit.map(Into::into),
+        plan: open_plan(source.read, session)?,
         until: next.map(|(at, _)| at),
         then: next.map(|(_, timer)| consequence(session, run, timer)),
         ..bare(found, name(&session.run_state()), since, ways(session, run, owned))

@@ -182,7 +182,7 @@ mod tests {
         let only = ["tidy".to_owned(), "requirements".to_owned()];
         let is_good = run(&folder.0, STAGES, STAGE_LIMIT, &only, &mut out).unwrap();
         let out = String::from_utf8(out).unwrap();
-        assert!(!is_good && out.ends_with("\n13 passed, 4 failed\n"), "{out}");
+        assert!(!is_good && out.ends_with("\n15 passed, 4 failed\n"), "{out}");
         let table: Vec<&str> = out.lines().rev().skip(1).take(3).collect();
         assert!(table[0].starts_with("  the proof "), "{out}");
         assert!(table.iter().any(|line| line.starts_with("  tidy ")), "{out}");

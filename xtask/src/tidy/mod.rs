@@ -3,6 +3,7 @@
 
 mod architecture;
 mod dependencies;
+mod escapes;
 mod glossary;
 mod links;
 mod modules;
@@ -68,6 +69,8 @@ const RULES: &[Rule] = &[
     Rule { name: "links resolve", find: links::links },
     Rule { name: "the glossary and the code use the same words", find: glossary::glossary },
     Rule { name: "recipes name files that exist", find: links::recipes },
+    Rule { name: "every escape has a row", find: escapes::rows },
+    Rule { name: "tests that pages name exist", find: escapes::tests },
     Rule { name: "dependencies are explained", find: dependencies::explained },
 ];
 
@@ -124,6 +127,6 @@ mod tests {
         assert!(out.contains("src/a.rs:1: `todo!` — "), "{out}");
         assert_eq!(tally.failed, 2, "{out}");
         assert_eq!(tally.passed + tally.failed, RULES.len() as u64);
-        assert!(out.ends_with("tidy: 3 files, 14 rules hold, 2 do not, 0 warnings\n"), "{out}");
+        assert!(out.ends_with("tidy: 3 files, 16 rules hold, 2 do not, 0 warnings\n"), "{out}");
     }
 }

@@ -18,6 +18,7 @@ use crate::args::PageArgs;
 use crate::error::CliError;
 use crate::language::word;
 use crate::reading::ask;
+use crate::render::plan_lines;
 use crate::show::choice::{RunChoice, SessionFilter};
 use crate::show::human::{
     Page, Zone, columns, count, duration, excerpt, heading, printable, printable_line, resources, tokens,
@@ -244,7 +245,7 @@ fn lay_out(run: &RunStory, zone: &Zone) -> String {
 
 /// The state of a run in three lines: since when, what it waits for, what the user can do.
 fn lay_out_explained(explained: &Explained, zone: &Zone, now: Timestamp) -> String {
-    let Explained { run, key, state, since, waits_for, until, then, budget: _, can } = explained;
+    let Explained { run, key, state, since, waits_for, until, then, budget: _, plan, can } = explained;
     let mut page = Page::default();
     page.line(format!(
         "run {run} of {key} is {state} since {}, for {}",
@@ -260,6 +261,12 @@ fn lay_out_explained(explained: &Explained, zone: &Zone, now: Timestamp) -> Stri
     let way = |what: &str, command: &str| format!("{}: {}", word(what), command.replace(&id, "RUN"));
     let can: Vec<String> = can.iter().map(|can| way(can.what.as_ref(), can.command.as_ref())).collect();
     page.line(format!("  you can {}", can.join("; ")));
+    if !plan.is_empty() {
+        page.line("  its plan:");
+    }
+    for (mark, step) in plan_lines(plan) {
+        page.line_as_it_is(format!("    {mark} {step}"));
+    }
     page.text()
 }
 

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use config::Globals;
-use engine::{Timestamp, Usage};
+use engine::{PlanStatus, Timestamp, Usage};
 use gateway::methods::reading::without_journal;
+use protocol::event::PlanStep;
 use protocol::method::{NoParams, StatusGet, UsageBy, UsageGet, UsageParams, UsageRow};
 use protocol::show::{Held, Owner, Status, Unfinished};
 use serde::Serialize;
@@ -150,6 +151,9 @@ fn lay_out(status: &Status, around: &Around, zone: &Zone, now: Timestamp) -> Str
             let _ = writeln!(text, "  {}", word(interrupted::line(run, &goes_on, zone, now)));
         }
     }
+    for line in status.unfinished.iter().filter_map(plan_line) {
+        let _ = writeln!(text, "  {line}");
+    }
     for question in &status.questions {
         let (session, ago) = (session_name(&question.session), duration(now.since(question.asked_at)));
         let what = excerpt(&printable_line(&question.question), QUESTION_CHARS);
@@ -166,6 +170,20 @@ fn lay_out(status: &Status, around: &Around, zone: &Zone, now: Timestamp) -> Str
         let _ = writeln!(text, "  {}", word(line));
     }
     text
+}
+
+/// How far the open plan of a session has come; none if it has none.
+fn plan_line(session: &Unfinished) -> Option<String> {
+    let step = excerpt(&printable_line(next_step(&session.plan)?), QUESTION_CHARS);
+    let done = session.plan.iter().filter(|step| step.status == PlanStatus::Done).count();
+    let (all, session) = (session.plan.len(), session_name(&session.key));
+    Some(word(format!("plan of {session}: {done} of {all} done, next: {step}")))
+}
+
+/// The step that is being done, or else the first that is not done.
+fn next_step(plan: &[PlanStep]) -> Option<&str> {
+    let of = |status: PlanStatus| plan.iter().find(|step| step.status == status);
+    of(PlanStatus::InProgress).or_else(|| of(PlanStatus::Pending)).map(|step| step.step.as_str())
 }
 
 fn of_today(today: &Today) -> String {

@@ -7,6 +7,7 @@ mod anchored;
 mod answers;
 mod approvals;
 mod asking;
+mod attempts;
 mod audit;
 mod background;
 mod bad_input;

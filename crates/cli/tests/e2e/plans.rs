@@ -157,3 +157,23 @@ pub(crate) fn r13_a_plan_ends_with_its_conversation() {
     let call = home.json(&["runs", "show"])["steps"][0]["calls"][0].clone();
     assert!(call["output"].as_str().is_some_and(|output| output.contains("leave one")), "{call}");
 }
+
+/// R13 R22: while a step is open, the status names the next one, and the explanation of the run has them all.
+#[test]
+pub(crate) fn r13_r22_an_open_plan_is_in_the_status_and_in_the_explanation() {
+    let server = ModelServer::start().expect("a model server");
+    let home = Home::new().served_by(&server);
+    let stops = ["agent", "--stop-before", "exec", "-m"];
+    home.run(&["agent", "-m", &three()]).expect_code(0);
+    let stopped = [&stops[..], &["call:exec {\"command\":\"true\"}"]].concat();
+    home.run(&stopped);
+    let status = home.run(&["status"]).expect_code(0).out;
+    assert!(status.contains("plan of main: 1 of 3 done, next: write the fix"), "{status}");
+    assert_eq!(home.json(&["status"])["unfinished"][0]["plan"][2]["step"], "run the tests");
+    let explained = home.run(&["runs", "explain"]).expect_code(0).out;
+    assert!(
+        explained.contains("  its plan:\n    ✔ look at it\n    ▸ write the fix\n    ☐ run the tests\n"),
+        "{explained}"
+    );
+    assert_eq!(home.json(&["runs", "explain"])["plan"][1]["status"], "in_progress");
+}

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::support::{Home, Process, is_alive, until};
 
 /// A home whose commands have their sandbox; none if this kernel holds nothing of it, which is printed.
-fn confined() -> Option<Home> {
+pub(crate) fn confined() -> Option<Home> {
     let home = Home::new().without("LIMULUS_SANDBOX__MODE");
     let tier = home.json(&["sandbox", "check"])["tier"].clone();
     if tier == "C" {

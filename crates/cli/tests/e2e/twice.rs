@@ -234,6 +234,7 @@ beside_an_owner! {
         r13_a_terminal_shows_the_plan_below_its_call,
         r13_r25_a_plan_survives_a_compaction,
         r13_a_plan_ends_with_its_conversation,
+        r13_r22_an_open_plan_is_in_the_status_and_in_the_explanation,
     }
     policy {
         r24_a_rule_decides_on_each_command_of_a_line,
@@ -443,6 +444,7 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("questions", "*", "starts its owners itself"),
     ("sandbox", "*", "starts its owners itself"),
     ("approvals", "*", "starts its owners itself"),
+    ("attempts", "*", "starts its owners itself, or needs them to have its variables"),
     ("terminal_text", "*", "a server gives each answer once, and the owner's configuration would be another"),
     (
         "cleanup",

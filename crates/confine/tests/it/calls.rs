@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt as _;
 
 use libc::c_long;
 
-use crate::support::{BOTH, World, each};
+use crate::support::{BOTH, World, each, refused};
 
 /// The error of a call with these arguments: 0 if it succeeds.
 fn error_of(world: &World, call: c_long, arguments: &str) -> i32 {
@@ -122,6 +122,16 @@ fn escape_55_keys_of_the_session() {
 }
 
 /// The kernel ignores the upper half of the number of a request, so the filter must too.
+/// No list says which programs run, so there is none to go round: what is executed from memory is in the sandbox like all others.
+#[test]
+fn escape_56_a_program_in_memory_is_confined_too() {
+    let script = format!(
+        r##"perl -e '$^F = 99; my $name = "x"; my $fd = syscall({}, $name, 0); open(my $program, ">&=", $fd) or exit 0; syswrite $program, "#!/bin/sh\necho x >$ENV{{OUT}}/new\n"; exec "/proc/self/fd/$fd"'"##,
+        libc::SYS_memfd_create
+    );
+    refused(56, &BOTH, &script);
+}
+
 #[test]
 fn escape_58_typing_into_the_terminal() {
     for request in ["0x5412", "0x541C", "0x5423", "0x100005412"] {

@@ -86,6 +86,42 @@ fn escape_54_the_release_agent_of_a_cgroup() {
     refused_without_control(54, &BOTH, script);
 }
 
+/// The loader of programs needs to read them, and what is hidden cannot be read.
+#[test]
+fn escape_57_the_loader_runs_nothing_that_is_hidden() {
+    each(&BOTH, |world| {
+        let copy = format!("cp $(ls /bin/true /usr/bin/true | head -n 1) {}", world.at("secret/program").display());
+        world.control(57, &copy);
+        let run = r#"loader=$(ls /lib64/ld-linux* /lib/ld-linux* /lib/ld-musl* 2>/dev/null | head -n 1); "$loader" "$SECRET/program""#;
+        world.refuse(57, run);
+        world.control(57, run);
+    });
+}
+
+/// Jobs for later, which would run without a sandbox.
+#[test]
+fn escape_61_jobs_for_later() {
+    let units = r#"mkdir -p "$OUT/.config/systemd/user" && echo x >"$OUT/.config/systemd/user/evil.service""#;
+    refused(61, &BOTH, units);
+    let spools = [
+        "/etc/cron.d",
+        "/etc/cron.daily",
+        "/var/spool/cron",
+        "/var/spool/cron/crontabs",
+        "/var/spool/at",
+        "/var/spool/anacron",
+        "/etc/systemd/system",
+        "/run/systemd/system",
+        "/etc/init.d",
+        "/etc/profile.d",
+        "/etc/xdg/autostart",
+    ];
+    for folder in spools.iter().filter(|folder| std::path::Path::new(folder).is_dir()) {
+        refused_without_control(61, &BOTH, &format!("echo x >{folder}/limulus-test-evil"));
+        assert!(!std::path::Path::new(folder).join("limulus-test-evil").exists(), "{folder}");
+    }
+}
+
 #[test]
 fn secrets_cannot_be_read() {
     refused(0, &BOTH, r#"grep -q precious "$SECRET/key""#);

@@ -93,6 +93,31 @@ fn a_nested_repository_and_a_submodule_are_protected() {
     });
 }
 
+/// Attributes name a filter, and modules a command, which only a configuration can give them.
+#[test]
+fn escape_13_attributes_and_modules_of_git() {
+    each(&ONLY_A, |world| {
+        repository(world);
+        world.write("work/file", "one\n");
+        world.succeed("printf '* filter=evil diff=evil merge=evil\\n' >.gitattributes");
+        world.refuse(13, "git config filter.evil.clean 'touch planted; cat'");
+        world.refuse(13, "git config --worktree filter.evil.clean 'touch planted; cat'");
+        world.succeed(
+            "mkdir module; printf '[submodule \"module\"]\\n path = module\\n url = ./.\\n update = !touch planted\\n' >.gitmodules",
+        );
+        // The user's own git, afterwards.
+        git(world, "add file && git diff --cached >/dev/null && git commit -q -m first");
+        let update = world.bare(&["git", "submodule", "update", "--init"]).output().unwrap();
+        assert!(!world.work("planted").exists(), "{}{update:?}", world.name());
+        // With the configuration it would run.
+        git(
+            world,
+            "config filter.evil.clean 'touch planted; cat' && touch -d 2001-01-01 file && git add --renormalize file",
+        );
+        assert!(world.work("planted").exists(), "{}", world.name());
+    });
+}
+
 #[test]
 fn escape_14_to_16_settings_of_editors_and_agents() {
     let attempts = [

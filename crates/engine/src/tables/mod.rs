@@ -3,6 +3,7 @@
 pub mod budget;
 pub mod compaction;
 pub mod failover;
+pub(crate) mod launchers;
 pub mod lifecycle;
 pub mod limits;
 pub mod policy;

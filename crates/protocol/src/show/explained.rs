@@ -5,6 +5,7 @@ use engine::{RunId, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::event::PlanStep;
 use crate::method::BudgetLine;
 
 /// What a run is doing, what it waits for, and what the user can do. Times are milliseconds since 1970 UTC.
@@ -34,6 +35,9 @@ pub struct Explained {
     /// The limit that leaves too little for its next request, if it waits for a budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<BudgetLine>,
+    /// The plan of its conversation, while a step of it is open.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub plan: Vec<PlanStep>,
     /// The actions that the user can take.
     pub can: Vec<Way>,
 }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 #[cfg(feature = "schema")]
 use super::names;
 use super::{BackgroundCommand, LaneWait};
+use crate::event::PlanStep;
 use crate::method::BudgetLine;
 
 /// The status of a home.
@@ -191,4 +192,7 @@ pub struct Unfinished {
     /// The wait of its next or resumed run in a lane, if it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lane_wait: Option<LaneWait>,
+    /// The plan of its conversation, while a step of it is open.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub plan: Vec<PlanStep>,
 }

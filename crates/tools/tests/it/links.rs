@@ -82,7 +82,7 @@ impl Swapper {
 }
 
 #[tokio::test]
-async fn a_link_that_comes_and_goes_leads_no_call_out_of_the_workspace() {
+async fn escape_4_a_link_that_comes_and_goes_leads_no_call_out_of_the_workspace() {
     let (world, away) = world();
     let before = tree(&away);
     let mut swapper = Swapper::start(&world, away.clone());

@@ -9,6 +9,8 @@ mod asynchronous;
 mod background;
 mod changes;
 mod commands;
+mod escape_files;
+mod escape_rules;
 mod executed;
 mod fetch;
 mod files;

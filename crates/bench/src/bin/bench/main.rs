@@ -16,6 +16,7 @@ mod real;
 mod render;
 mod rounds;
 mod sandbox;
+mod search;
 mod serve;
 mod steps;
 mod store;
@@ -90,6 +91,8 @@ enum Figure {
     EndToEnd,
     /// Measure the opening of a home with 10,000 live events and 100,000 idle sessions
     Opening,
+    /// Compare the tools that search with `rg` and `fd`, on 100,000 files
+    Search,
     /// Measure the cold start, W5
     Cold,
     /// Measure the recovery after a kill, W6
@@ -150,6 +153,7 @@ fn measure(figure: Figure, binary: &Path, folder: &Path) -> Result<Vec<Line>, Pr
         Figure::Turns => turns::measure(folder),
         Figure::Rounds => rounds::measure(folder),
         Figure::Steps => steps::measure(folder),
+        Figure::Search => search::measure(folder),
         Figure::EndToEnd => end_to_end::measure(folder),
         Figure::Terminal | Figure::Opening | Figure::Cold | Figure::Killed | Figure::Serve | Figure::Sandbox
             if !binary.is_file() =>

@@ -10,7 +10,7 @@ use views::beside::{Beside, last_outcome};
 use views::events::wait;
 use views::interrupted;
 use views::waiting::{Owned, waits_for, waits_until};
-use views::{Source, background, budget, fold_branch, lookup, owner};
+use views::{Source, background, budget, fold_branch, lookup, open_plan, owner};
 
 use super::Reads;
 use crate::error::Error;
@@ -59,7 +59,7 @@ fn unfinished(beside: &Beside<'_>, row: &SessionRow, owned: Owned) -> Result<Unf
     let source = beside.source;
     let requests = source.read.approvals(Some(row.session))?;
     // One unreadable session must not hide the others.
-    let (waits_for, waits_until, interrupted, next_recovery, limit, flags, resources) =
+    let (waits_for, waits_until, interrupted, next_recovery, limit, flags, resources, plan) =
         match fold_branch(source.read, row) {
             Ok(session) => {
                 let limit = budget::awaited(source.read, &beside.pool, &session).unwrap_or_default();
@@ -71,11 +71,12 @@ fn unfinished(beside: &Beside<'_>, row: &SessionRow, owned: Owned) -> Result<Unf
                     Owned::No => interrupted(source.read, source.home, &session),
                     Owned::Yes => None,
                 };
-                (waits_for, waits_until(&session), interrupted, next, limit, session.flags(), resources)
+                let plan = open_plan(source.read, &session).unwrap_or_default();
+                (waits_for, waits_until(&session), interrupted, next, limit, session.flags(), resources, plan)
             }
             Err(error) => {
                 let why = format!("a readable journal: {}", Error::from(error).shape().message);
-                (why, None, None, None, None, Flags::default(), Resources::default())
+                (why, None, None, None, None, Flags::default(), Resources::default(), vec![])
             }
         };
     let lane_wait = source.waits.iter().find(|wait| *wait.request.session == *row.key).map(wait::shape);
@@ -96,6 +97,7 @@ fn unfinished(beside: &Beside<'_>, row: &SessionRow, owned: Owned) -> Result<Unf
         next_recovery,
         budget: limit.map(Into::into),
         lane_wait,
+        plan,
     })
 }
 

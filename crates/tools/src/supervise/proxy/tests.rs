@@ -277,6 +277,57 @@ fn escape_65_a_name_that_no_rule_allows_is_not_resolved() {
     assert_eq!(count.load(Ordering::SeqCst), 1);
 }
 
+/// Names can be asked for at a server of the web, too. It is a host like any other.
+#[test]
+fn escape_66_names_over_https_are_a_host_that_nobody_allows() {
+    let (resolver, count) = counting(|_| vec![]);
+    let world = World::new(rules(&["allowed.example:443".to_owned()]), resolver, limits());
+    for host in ["dns.example:443", "192.0.2.53:443", "[2001:db8::53]:443", "dns.example:853"] {
+        assert_eq!(world.status(&format!("CONNECT {host} HTTP/1.1\r\n\r\n")), "HTTP/1.1 403 Forbidden", "{host}");
+    }
+    let plain = "GET http://dns.example/dns-query?dns=AAAB HTTP/1.1\r\nHost: allowed.example\r\n\r\n";
+    assert_eq!(world.status(plain), "HTTP/1.1 403 Forbidden");
+    assert!(world.answer(&socks(1, &[192, 0, 2, 53], 443)).starts_with(&[5, 0, 5, 2]));
+    assert_eq!(count.load(Ordering::SeqCst), 0);
+}
+
+/// What two programs could read in two ways reaches nothing and is not resolved, also where every name is allowed.
+#[test]
+fn escape_69_a_host_that_reads_in_two_ways_is_none() {
+    let (resolver, count) = counting(|_| vec![]);
+    let world = World::new(rules(&["*:443".to_owned(), "*:80".to_owned()]), resolver, limits());
+    let odd =
+        ["a.example\0.evil.example", "a.example%00", "a.example..", "ex\u{e4}mple.org", "a@b.example", "a b.example"];
+    for host in odd {
+        for request in [
+            format!("CONNECT {host}:443 HTTP/1.1\r\n\r\n"),
+            format!("GET http://{host}/ HTTP/1.1\r\nHost: a.example\r\n\r\n"),
+        ] {
+            let status = world.status(&request);
+            assert!(!status.starts_with("HTTP/1.1 2") && !status.starts_with("HTTP/1.1 502"), "{request:?}: {status}");
+        }
+        let answer = world.answer(&socks(3, host.as_bytes(), 443));
+        assert!(!answer.starts_with(&[5, 0, 5, 0]) && !answer.starts_with(&[5, 0, 5, 4]), "{host:?}: {answer:?}");
+    }
+    // A line of its own in the middle of an address begins no second request.
+    world.status("CONNECT a.example\r\nHost: b.example:443 HTTP/1.1\r\n\r\n");
+    assert_eq!(count.load(Ordering::SeqCst), 0, "nothing of these is looked up");
+    // With a dot at its end a name is the same name to rules and to the resolver.
+    let denied = World::new(rules(&["*:443".to_owned()]), loopback(), limits());
+    assert_eq!(denied.status("CONNECT denied.example.:443 HTTP/1.1\r\n\r\n"), "HTTP/1.1 403 Forbidden");
+}
+
+/// No rule is no permission.
+#[test]
+fn escape_73_an_empty_list_allows_no_host() {
+    let (resolver, count) = counting(|_| vec![(LOOPBACK, 9).into()]);
+    let world = World::new(HostRules { private: true, ..HostRules::default() }, resolver, limits());
+    for host in ["a.example:443", "127.0.0.1:80", "[::1]:443", "localhost:80"] {
+        assert_eq!(world.status(&format!("CONNECT {host} HTTP/1.1\r\n\r\n")), "HTTP/1.1 403 Forbidden", "{host}");
+    }
+    assert_eq!(count.load(Ordering::SeqCst), 0);
+}
+
 /// Metadata services, routers, and everything on this machine.
 #[test]
 fn escape_67_75_addresses_that_are_not_public() {
