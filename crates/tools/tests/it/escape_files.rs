@@ -12,12 +12,12 @@ use crate::support::{World, exec, output, request};
 
 /// A call of each tool that changes a file.
 fn writers(path: &str) -> [(&'static str, Value); 4] {
-    let patch = |lines: &str| json!({ "input": format!("*** Begin Patch\n{lines}\n*** End Patch") });
+    let patched = |lines: &str| json!({ "input": format!("*** Begin Patch\n{lines}\n*** End Patch") });
     [
         ("write", json!({ "path": path, "content": "evil" })),
         ("edit", json!({ "path": path, "old_text": "precious", "new_text": "evil" })),
-        ("apply_patch", patch(&format!("*** Update File: {path}\n@@\n-precious\n+evil"))),
-        ("apply_patch", patch(&format!("*** Delete File: {path}"))),
+        ("apply_patch", patched(&format!("*** Update File: {path}\n@@\n-precious\n+evil"))),
+        ("apply_patch", patched(&format!("*** Delete File: {path}"))),
     ]
 }
 

@@ -102,13 +102,13 @@ pub(super) fn measure(folder: &Path) -> Result<Vec<Line>, Problem> {
     Ok(lines)
 }
 
-fn compare(context: &Context, contest: &Contest) -> Result<Vec<Line>, Problem> {
-    let program = contest.programs.iter().find(|program| is_there(program));
+fn compare(context: &Context, of: &Contest) -> Result<Vec<Line>, Problem> {
+    let program = of.programs.iter().find(|program| is_there(program));
     let (mut own, mut other) = (vec![], vec![]);
     // The first round reads the tree from the disk.
     for round in 0..=ROUNDS {
-        let ms = run(context, contest)?;
-        let other_ms = program.map(|program| run_program(context, program, contest.words)).transpose()?;
+        let ms = run(context, of)?;
+        let other_ms = program.map(|program| run_program(context, program, of.words)).transpose()?;
         if round > 0 {
             own.push(ms);
             other.extend(other_ms);
@@ -116,25 +116,24 @@ fn compare(context: &Context, contest: &Contest) -> Result<Vec<Line>, Problem> {
     }
     let ratios: Vec<f64> = own.iter().zip(&other).map(|(own, other)| own / other).collect();
     let figure = |what, target, samples| Line::from(Row { what, target, measured: samples });
-    let mut lines = vec![figure(contest.what, Target::None, Samples::new("ms", own))];
-    lines.push(match program {
-        Some(_) => figure(contest.ratio, Target::AtMost(2.0), Samples::new("×", ratios)),
-        None => {
-            let found = format!("{} is not installed", contest.programs.join(" or "));
-            Line::Words { what: contest.ratio, asked: "", found, is_met: true }
-        }
+    let mut lines = vec![figure(of.what, Target::None, Samples::new("ms", own))];
+    lines.push(if program.is_some() {
+        figure(of.ratio, Target::AtMost(2.0), Samples::new("×", ratios))
+    } else {
+        let found = format!("{} is not installed", of.programs.join(" or "));
+        Line::Words { what: of.ratio, asked: "", found, is_met: true }
     });
     Ok(lines)
 }
 
 /// How long a call of a tool takes, from its check to its result.
-fn run(context: &Context, contest: &Contest) -> Result<f64, Problem> {
+fn run(context: &Context, of: &Contest) -> Result<f64, Problem> {
     let run = RunId(Uuid::now_v7());
     let request = CallRequest {
         id: EffectId { run, kind: EffectKind::RunCall, ordinal: 1, try_no: 1 },
         call: CallId { run, step: 1, index: 0 },
-        tool: contest.tool.to_owned(),
-        arguments: serde_json::to_vec(&contest.arguments)?.into(),
+        tool: of.tool.to_owned(),
+        arguments: serde_json::to_vec(&of.arguments)?.into(),
         evidence: None,
         timeout_ms: None,
         already: 0,
@@ -144,7 +143,7 @@ fn run(context: &Context, contest: &Contest) -> Result<f64, Problem> {
     let result = runtime.block_on(tools::run(context, &request, |_, _| {}));
     let ms = started.elapsed().as_secs_f64() * 1e3;
     if result.outcome != engine::CallOutcome::Done {
-        return Err(format!("{}: {}", contest.tool, String::from_utf8_lossy(&result.output.bytes)).into());
+        return Err(format!("{}: {}", of.tool, String::from_utf8_lossy(&result.output.bytes)).into());
     }
     Ok(ms)
 }
@@ -188,7 +187,9 @@ fn source(top: usize, below: usize, file: usize) -> String {
     let line = |line: usize| format!("    let value_{line} = compute({top}, {below}, {line});\n");
     let mut text: String = (0..LINES).map(line).collect();
     if below == 5 && file == 50 {
-        text += &format!("// needle_{top}\n");
+        text.push_str("// needle_");
+        text.push_str(&top.to_string());
+        text.push('\n');
     }
     text
 }

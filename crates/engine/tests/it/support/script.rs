@@ -258,6 +258,14 @@ fn round(world: &mut World, words: &Words) {
     quietly(world, &[&call, "end", "checked 0 allow", &ended]);
 }
 
+fn copy_act(word: &str) -> Option<engine::CopyAct> {
+    match word {
+        "apply" => Some(engine::CopyAct::Apply),
+        "discard" => Some(engine::CopyAct::Discard),
+        _ => None,
+    }
+}
+
 fn command(world: &mut World, words: &Words) -> Option<Command> {
     let id = |at: usize| MessageId(Uuid::from_u128(u128::from(words.number(at))));
     Some(match words.at(0) {
@@ -304,11 +312,7 @@ fn command(world: &mut World, words: &Words) -> Option<Command> {
         "undo-files" => Command::Undo {
             run: RunId::from(id(1)),
             redo: words.at(2) == "redo",
-            copy: match words.at(2) {
-                "apply" => Some(engine::CopyAct::Apply),
-                "discard" => Some(engine::CopyAct::Discard),
-                _ => None,
-            },
+            copy: copy_act(words.at(2)),
             plan: Content::text(BodyKind::Arguments, "the plan"),
         },
         "compact" => {
