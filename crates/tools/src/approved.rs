@@ -13,6 +13,9 @@ use crate::error::ToolError;
 use crate::limits::{APPROVED_BYTES, APPROVED_FILES};
 use crate::shell::simple_commands;
 
+/// Where a shell looks for programs without `PATH`.
+const SHELL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 /// A file or folder that a question was about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ApprovedFile {
@@ -93,7 +96,8 @@ fn program(folder: &Path, name: &str) -> Option<PathBuf> {
     if name.contains('/') {
         return file(folder, name);
     }
-    let path = std::env::var_os("PATH")?;
+    // A service may have none, and its shell looks where shells then look.
+    let path = std::env::var_os("PATH").unwrap_or_else(|| SHELL_PATH.into());
     let found = std::env::split_paths(&path).map(|entry| folder.join(entry).join(name));
     let found = found.filter_map(|path| fs::canonicalize(path).ok());
     found.into_iter().find(|path| fs::metadata(path).is_ok_and(|at| at.is_file() && at.mode() & 0o111 != 0))

@@ -293,8 +293,8 @@ fn r02_r61_a_terminal_is_asked_again_after_a_handover() {
     manager.until_ready(&home, &service);
     terminal.until("this process handed the home over");
     terminal.type_keys(&["y", "Enter"]);
-    terminal.until("exit=0");
-    assert_eq!((home.text("ledger").as_str(), runs(&home).len()), ("ran\n", 1));
+    let screen = terminal.until("exit=0");
+    assert_eq!((home.text("ledger").as_str(), runs(&home).len()), ("ran\n", 1), "{screen}");
     drop(service);
 }
 

@@ -18,6 +18,9 @@ use crate::case::Form;
 use crate::invariant::{Invariant, Violation};
 use crate::workload::When;
 
+/// What begins the result of a call whose arguments the user changed.
+const EDITED: &str = "The user changed the arguments of this call to ";
+
 /// The output of one effect, as it was received.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields say it themselves")]
@@ -239,10 +242,13 @@ impl View {
     /// Checks that the output that was shown while a call ran is the beginning of its result.
     fn seal_output(&mut self, effect: EffectId, output: &str) -> Result<(), Violation> {
         let stream = self.streams.entry(effect).or_default();
-        Invariant::Stream.holds(output.starts_with(&stream.text), || {
+        // The model also receives with which arguments a call ran that were not its own.
+        let edited = output.strip_prefix(EDITED).and_then(|rest| rest.split_once('\n'));
+        let own = edited.map_or(output, |(_, own)| own);
+        Invariant::Stream.holds(own.starts_with(&stream.text), || {
             format!("{effect} showed `{}` and gave back `{output}`", stream.text)
         })?;
-        output.clone_into(&mut stream.text);
+        own.clone_into(&mut stream.text);
         stream.sealed = true;
         Ok(())
     }
