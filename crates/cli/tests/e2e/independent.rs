@@ -328,7 +328,9 @@ fn assert_located(python: &str, home: &Home, session: &str, damages: &[Damage<'_
 fn r17_r18_a_reader_of_the_page_reads_both_formats() {
     let Some(python) = python() else { return };
     let homes = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/homes");
-    for (folder, sessions) in [("0.1-format-1", 3), ("0.3-format-2", 3), ("0.3-format-2-templates", 4), ("0.3-format-2-answers", 2)] {
+    for (folder, sessions) in
+        [("0.1-format-1", 3), ("0.3-format-2", 3), ("0.3-format-2-templates", 4), ("0.3-format-2-answers", 2)]
+    {
         let copy = copied(&homes.join(folder));
         let before = read_whole(python, copy.path());
         assert_eq!(list(&before["sessions"]).len(), sessions, "{folder}");
