@@ -240,7 +240,7 @@ fn of_settings(
     tier: Tier,
     report: PathBuf,
 ) -> Result<Profile, String> {
-    let home = user_home()?;
+    let home = home().or_else(account_home).ok_or("nobody knows where keys of the user are: set HOME")?;
     let hidden = hidden_paths(sandbox, &home).chain(own).collect();
     Ok(Profile {
         workspace: root.to_owned(),
@@ -261,16 +261,6 @@ fn of_settings(
         tier,
         report,
     })
-}
-
-/// What commands cannot read, besides what belongs to limulus, by its names.
-pub(crate) fn hidden_names(sandbox: &Sandbox) -> Result<Vec<PathBuf>, String> {
-    Ok(hidden_paths(sandbox, &user_home()?).collect())
-}
-
-/// The folder in which the keys of the user are.
-fn user_home() -> Result<PathBuf, String> {
-    home().or_else(account_home).ok_or_else(|| "nobody knows where keys of the user are: set HOME".to_owned())
 }
 
 /// What commands cannot read in the sandbox of these settings, besides what belongs to limulus.

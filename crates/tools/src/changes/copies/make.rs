@@ -46,13 +46,19 @@ pub(super) fn make(
     if place.is_whole() {
         return Ok(());
     }
-    let hidden = crate::sandbox::hidden_names(sandbox).map_err(failed)?;
-    let workspace = Workspace::open(Path::new(&copy.of), protected).map_err(|error| failed(error.to_string()))?;
+    if place.folder.symlink_metadata().is_ok() {
+        let path = place.folder.display();
+        return Err(format!(
+            "the copy {path} is damaged: take what you need out of it; `limulus diff --discard` removes it"
+        ));
+    }
+    let protected = protected.clone().and(&crate::sandbox::hidden(sandbox));
+    let workspace = Workspace::open(Path::new(&copy.of), &protected).map_err(|error| failed(error.to_string()))?;
     if place.folder.starts_with(&workspace.root) {
         let hint = "choose another workspace, or set XDG_STATE_HOME to a folder outside of it";
         return Err(failed(format!("its place {} is in it; {hint}", place.folder.display())));
     }
-    let made = Making { copy, place: &place, workspace: &workspace, hidden, cancel, copied: 0, folders: vec![] }.make();
+    let made = Making { copy, place: &place, workspace: &workspace, cancel, copied: 0, folders: vec![] }.make();
     made.map_err(|why| {
         // What is left is removed when the next copy is made here.
         let _ = remove_all(&place.beside(".making"));
@@ -64,8 +70,6 @@ struct Making<'a> {
     copy: &'a WorkspaceCopy,
     place: &'a Place,
     workspace: &'a Workspace,
-    /// What commands cannot read.
-    hidden: Vec<PathBuf>,
     cancel: &'a Cancel,
     copied: usize,
     /// The folders that were made, with the permissions that they are to have.
@@ -75,9 +79,7 @@ struct Making<'a> {
 impl Making<'_> {
     fn make(mut self) -> Result<(), String> {
         let making = self.place.beside(".making");
-        for left in [&making, &self.place.folder] {
-            remove_all(left).map_err(|error| format!("{}: {error}", left.display()))?;
-        }
+        remove_all(&making).map_err(|error| at(&making, &error))?;
         let to = self.place.copy_in(&making);
         DirBuilder::new().recursive(true).mode(0o700).create(&to).map_err(|error| error.to_string())?;
         if self.copy.root == SandboxRoot::Worktree {
@@ -119,7 +121,7 @@ impl Making<'_> {
                 Known::Not(NotKept::Special | NotKept::Unreadable) => true,
                 _ => false,
             };
-            if is_left_out || self.is_hidden(relative) {
+            if is_left_out {
                 continue;
             }
             let below = to.join(relative);
@@ -153,7 +155,7 @@ impl Making<'_> {
             }
             let path = relative.join(name);
             let Ok(found) = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
-            if is_placeholder(&found) || self.is_hidden(&path) {
+            if is_placeholder(&found) {
                 continue;
             }
             match FileType::from_raw_mode(found.st_mode) {
@@ -225,11 +227,6 @@ impl Making<'_> {
             ));
         }
         Ok(())
-    }
-
-    fn is_hidden(&self, relative: &Path) -> bool {
-        let path = self.workspace.root.join(relative);
-        self.hidden.iter().any(|hidden| path.starts_with(hidden))
     }
 }
 

@@ -91,9 +91,9 @@ impl Place {
     }
 }
 
-/// Whether the copy is there.
+/// Whether the copy is there, also if it is damaged.
 pub fn has_copy(copy: &WorkspaceCopy) -> bool {
-    Place::of(copy).is_ok_and(|place| place.is_whole())
+    Path::new(&copy.folder).is_dir()
 }
 
 /// Removes a copy with all that is in it. May block.

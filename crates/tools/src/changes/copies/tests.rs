@@ -90,6 +90,37 @@ fn r41_a_copy_has_all_but_what_is_hidden() {
     assert_eq!(world.changes(), []);
 }
 
+/// R41: what is hidden under another name is not copied either, as tools for files do not open it.
+#[test]
+fn r41_what_is_hidden_behind_a_link_is_not_copied() {
+    for root in [SandboxRoot::Copy, SandboxRoot::Worktree] {
+        let mut world = World::new(root);
+        world.git(&["init", "-q"]);
+        world.git(&["add", "a.txt"]);
+        world.git(&["commit", "-qm", "first"]);
+        let alias = world.folder.path().join("alias");
+        symlink(world.of("private"), &alias).unwrap();
+        world.sandbox.hidden = vec![alias.display().to_string()];
+        fs::hard_link(world.of("private/key"), world.of("innocent")).unwrap();
+        world.sandbox.hidden.push(world.of("private/key").display().to_string());
+        world.make().unwrap();
+        assert!(!world.in_copy("private/key").exists() && !world.in_copy("innocent").exists(), "{root:?}");
+        assert!(world.in_copy("src/b.txt").exists(), "{root:?}");
+    }
+}
+
+/// R41: what a person may still need is not removed because a part of it is missing.
+#[test]
+fn r41_a_damaged_copy_is_kept_and_named() {
+    let world = World::new(SandboxRoot::Copy);
+    world.make().unwrap();
+    fs::write(world.in_copy("a.txt"), "work of a run").unwrap();
+    fs::remove_file(Path::new(&world.copy.folder).parent().unwrap().join(MADE)).unwrap();
+    let why = world.make().unwrap_err();
+    assert!(why.contains("0123") && why.contains("--discard"), "{why}");
+    assert_eq!(fs::read_to_string(world.in_copy("a.txt")).unwrap(), "work of a run");
+}
+
 #[test]
 fn r41_a_copy_that_is_there_is_kept_and_one_that_is_not_whole_is_made_again() {
     let world = World::new(SandboxRoot::Copy);
