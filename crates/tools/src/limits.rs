@@ -156,6 +156,18 @@ pub(crate) const LISTED_ENTRIES: usize = 200_000;
 /// Files and folders of a copy of a workspace, with those that git ignores.
 pub(crate) const COPIED_ENTRIES: usize = 1_000_000;
 
+/// Bytes of a file that are copied between two looks at the space of the disk.
+pub(crate) const COPIED_AT_ONCE_BYTES: u64 = 64 << 20;
+
+/// Bytes that a copy of a workspace leaves free on its disk.
+pub(crate) const LEFT_FREE_BYTES: u64 = 512 << 20;
+
+/// Bytes of a file that is read whole when it is copied, because it changed a moment ago.
+pub(crate) const FRESH_BYTES: u64 = 64 << 20;
+
+/// Bytes of contents that are taken over from a copy at once, with those that they replace: all are kept, for an undo.
+pub(crate) const TAKEN_OVER_BYTES: u64 = 4 << 30;
+
 /// Entries of a workspace that one thread lists: less than this takes no longer than to start another one is worth.
 pub(crate) const LISTED_BY_ONE: usize = 4_096;
 

@@ -105,6 +105,25 @@ pub(crate) fn r41_a_conflict_with_the_workspace_is_named_and_nothing_is_lost() {
     assert_eq!(home.text("a.txt"), "by me\n", "what was overwritten is kept");
 }
 
+/// R41: what cannot be taken over is named, and its copy is not removed.
+#[test]
+pub(crate) fn r41_what_cannot_be_taken_over_stays_in_its_copy() {
+    let server = ModelServer::start().unwrap();
+    let home = copying(&server);
+    home.put("a.txt", "one\n");
+    says(&home, &call("exec", &json!({ "command": "mkfifo pipe; truncate -s 5G large; echo two > a.txt" })));
+    let done = home.run(&["diff", "--apply", "--skip"]).expect_code(0);
+    for said in ["pipe: it is a pipe", "large: over 4 GiB changed", "the copy stays"] {
+        assert!(done.out.contains(said), "{said}: {done:?}");
+    }
+    assert_eq!(home.text("a.txt"), "two\n");
+    assert!(!home.file("large").exists() && in_copy(&home, "large").exists());
+    assert_eq!(copy(&home)["state"], "open");
+    home.run(&["diff", "--apply"]).expect_code(3).expect_err("there is nothing to do");
+    home.run(&["diff", "--discard"]).expect_code(0);
+    assert_eq!(copy(&home)["state"], "discarded");
+}
+
 /// R41: a copy that nobody wants goes with its changes, and the workspace stays as it is.
 #[test]
 pub(crate) fn r41_a_copy_is_discarded() {

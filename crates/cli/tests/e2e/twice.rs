@@ -223,6 +223,7 @@ beside_an_owner! {
     }
     copies {
         r41_what_a_run_changes_in_a_copy_is_taken_over,
+        r41_what_cannot_be_taken_over_stays_in_its_copy,
         r41_a_conflict_with_the_workspace_is_named_and_nothing_is_lost,
         r41_a_copy_is_discarded,
         r41_a_rule_on_a_path_holds_in_a_copy,

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use engine::{CopyAct, FileKind, RunId, SessionRow};
+use engine::{CopyAct, FileKind, NotKept, RunId, SessionRow};
 use journal::Read;
 use protocol::method::{FileAct, FilesUndone, UndoParams, UndoneFile};
 use tools::{CopyChange, FileVersion, PlannedCopy, UndoPlan};
 use views::background;
-use views::files::{CopyState, FileHistory, NetChange, RunCopy, RunFiles, is_among};
+use views::files::{CopyState, FileHistory, NetChange, RunCopy, RunFiles, is_among, why_not_kept};
 
 use super::undo::{Planned, judged, protected, store, works_elsewhere};
 use crate::error::Error;
@@ -27,7 +27,9 @@ pub(super) fn plan(
     if act == CopyAct::Apply {
         works_elsewhere(read, &copy.of)?;
     }
-    let changes = tools::copy_changes(&copy, &protected(service), &store(service))
+    // What goes with its copy is not kept.
+    let store = (act == CopyAct::Apply).then(|| store(service));
+    let changes = tools::copy_changes(&copy, &protected(service), store.as_ref())
         .map_err(|what| Error::State { what, hint: format!("`limulus diff {run} --discard` removes the copy") });
     let roots = [&copy.of, &copy.folder].map(PathBuf::from);
     let (mut files, mut is_whole) = (vec![], true);
@@ -38,7 +40,10 @@ pub(super) fn plan(
     }
     let (files, shown, removes) = match act {
         CopyAct::Apply => {
-            let (planned, shown) = judged(service, &copy.of, files.into_iter().map(net).collect(), params);
+            let (taken, left): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| file.not_kept.is_none());
+            let (planned, mut shown) = judged(service, &copy.of, taken.into_iter().map(net).collect(), params);
+            shown.extend(left.into_iter().map(left_in));
+            shown.sort_by(|one, other| one.path.cmp(&other.path));
             let removes = is_whole && shown.iter().all(|file| file.left.is_none());
             (planned, shown, removes)
         }
@@ -70,9 +75,18 @@ pub(super) fn plan(
     Ok(Planned { undone, plan })
 }
 
-fn net(change: CopyChange) -> (String, NetChange) {
-    let CopyChange { path, before, after, not_kept } = change;
-    (path, NetChange { before, after, not_kept, doubt: None })
+fn net(CopyChange { path, before, after, .. }: CopyChange) -> (String, NetChange) {
+    (path, NetChange { before, after, not_kept: None, doubt: None })
+}
+
+/// A change that cannot be taken over: it stays in its copy, and its copy stays.
+fn left_in(change: CopyChange) -> UndoneFile {
+    let why = match change.not_kept {
+        Some(NotKept::TooLarge) => "over 4 GiB changed: take it over by hand",
+        Some(why) => why_not_kept(why),
+        None => "it is only in the copy",
+    };
+    UndoneFile { left: Some(why.to_owned()), ..discarded(change) }
 }
 
 /// A change that goes with its copy.
@@ -109,7 +123,9 @@ fn must_be_open(run: RunId, state: CopyState) -> Result<(), Error> {
             });
         }
         CopyState::Discarded(_) => format!("the copy in which run {run} worked is already discarded"),
-        CopyState::Gone => format!("the copy in which run {run} worked is gone: somebody removed it"),
+        CopyState::Gone => {
+            format!("the copy in which run {run} worked is gone: somebody removed it, or it was never complete")
+        }
     };
     Err(Error::State { what, hint: format!("`limulus diff {run}` shows what it changed") })
 }

@@ -16,6 +16,7 @@ use super::make::not_listed;
 use super::{MADE, ORIGINAL, Place};
 use crate::cancel::Cancel;
 use crate::guard::Protected;
+use crate::limits::TAKEN_OVER_BYTES;
 use crate::paths::Workspace;
 
 /// A path that changed in a copy.
@@ -31,12 +32,16 @@ pub struct CopyChange {
     pub not_kept: Option<NotKept>,
 }
 
-/// What changed in a copy, without what rules such as `.gitignore` leave out. The contents are kept in the store, so that they can be
-/// taken over when the copy is gone. May block.
+/// What changed in a copy, without what rules such as `.gitignore` leave out. The contents are kept in the store, if there is one, so
+/// that they can be taken over when the copy is gone; what is too large for that is named. May block.
 ///
 /// # Errors
 /// Returns why that cannot be said.
-pub fn copy_changes(copy: &WorkspaceCopy, protected: &Protected, store: &FileStore) -> Result<Vec<CopyChange>, String> {
+pub fn copy_changes(
+    copy: &WorkspaceCopy,
+    protected: &Protected,
+    store: Option<&FileStore>,
+) -> Result<Vec<CopyChange>, String> {
     let failed = |why: String| format!("the copy {} cannot be compared: {why}", copy.folder);
     let place = Place::of(copy).map_err(|error| failed(error.to_string()))?;
     let listing = |name: &str| {
@@ -51,7 +56,14 @@ pub fn copy_changes(copy: &WorkspaceCopy, protected: &Protected, store: &FileSto
     let cancel = Cancel::default();
     let now = scan(&copied, &Deadline::new(&cancel)).map_err(|why| failed(not_listed(why)))?;
     let paths: BTreeSet<&[u8]> = made.entries.iter().chain(&now.entries).map(|entry| &*entry.path).collect();
-    let compare = Compare { original: &original, copied: &copied, workspace: &workspace, store, cancel: &cancel };
+    let mut compare = Compare {
+        original: &original,
+        copied: &copied,
+        workspace: &workspace,
+        store,
+        left: TAKEN_OVER_BYTES,
+        cancel: &cancel,
+    };
     let of = |path: &[u8]| {
         let (before, after) = (made.find(path), now.find(path));
         is_change(before, after).then(|| compare.change(path, after))?
@@ -77,30 +89,48 @@ struct Compare<'a> {
     original: &'a Listing,
     copied: &'a Workspace,
     workspace: &'a Workspace,
-    store: &'a FileStore,
+    store: Option<&'a FileStore>,
+    /// Bytes of contents that can still be taken over.
+    left: u64,
     cancel: &'a Cancel,
 }
 
 impl Compare<'_> {
     /// What is to be done at a path; none if the workspace has it already.
-    fn change(&self, path: &[u8], after: Option<&Entry>) -> Option<CopyChange> {
+    fn change(&mut self, path: &[u8], after: Option<&Entry>) -> Option<CopyChange> {
         let lossy = || String::from_utf8_lossy(path).into_owned();
-        let not_kept = |why| Some(CopyChange { path: lossy(), before: None, after: None, not_kept: Some(why) });
+        let version = |entry: &Entry| FileVersion { content: entry.content(), mode: entry.bits() };
+        let (old, new) = (self.original.find(path).map(version), after.map(version));
+        let not_kept = |why| Some(CopyChange { path: lossy(), before: old, after: new, not_kept: Some(why) });
         let Ok(name) = std::str::from_utf8(path) else { return not_kept(NotKept::Name) };
         if let Some(Known::Not(why)) = after.map(|after| after.known) {
             return not_kept(why);
         }
+        let bytes = self.bytes(path, after);
+        if bytes > self.left {
+            return not_kept(NotKept::TooLarge);
+        }
+        self.left -= bytes;
         let Ok(after) = self.kept(name) else { return not_kept(NotKept::Unreadable) };
         let before = self.before(path, name);
         (before != after).then(|| CopyChange { path: name.to_owned(), before, after, not_kept: None })
+    }
+
+    /// Bytes of what is there and of what is to be there.
+    fn bytes(&self, path: &[u8], after: Option<&Entry>) -> u64 {
+        let now = self.original.find(path).and_then(|_| look(self.workspace.open_root().ok()?, path));
+        let of = |entry: &Entry| if entry.kind == EntryKind::File { entry.stamp.size } else { 0 };
+        now.as_ref().into_iter().chain(after).map(of).fold(0, u64::saturating_add)
     }
 
     /// What is in the copy. Its content is kept.
     fn kept(&self, name: &str) -> Result<Option<FileVersion>, crate::error::ToolError> {
         let path = named(self.copied, name)?;
         let found = version(&path, self.cancel)?;
-        if let Some(FileVersion { content: FileContent { kind, hash: Some(hash) }, .. }) = found {
-            keep_content(self.store, &path, kind, &hash)?;
+        if let (Some(store), Some(FileVersion { content: FileContent { kind, hash: Some(hash) }, .. })) =
+            (self.store, found)
+        {
+            keep_content(store, &path, kind, &hash)?;
         }
         Ok(found)
     }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, Permissions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink};
@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 
 use engine::{NotKept, Sandbox, SandboxRoot, WorkspaceCopy};
 use rustix::fs::{
-    AtFlags, Dir, FileType, OFlags, Stat, Timespec, Timestamps, fstat, futimens, readlinkat, statat, syncfs,
+    AtFlags, Dir, FileType, OFlags, SeekFrom, Stat, Timespec, Timestamps, fstat, fstatvfs, futimens, readlinkat, seek,
+    statat, syncfs,
 };
+use rustix::io::Errno;
 
 use super::super::listing::{Entry, EntryKind, Known, Listing, is_fresh};
 use super::super::scan::{Deadline, is_mount, is_placeholder, now_ns, scan, stamp};
@@ -19,7 +21,9 @@ use super::super::version::{named, version};
 use super::{MADE, ORIGINAL, Place, git, remove_all};
 use crate::cancel::{Cancel, in_process};
 use crate::guard::{MODE_BITS, Protected};
-use crate::limits::{COPIED_ENTRIES, LISTED_DEPTH, LISTED_ENTRIES, READ_TRIES};
+use crate::limits::{
+    COPIED_AT_ONCE_BYTES, COPIED_ENTRIES, FRESH_BYTES, LEFT_FREE_BYTES, LISTED_DEPTH, LISTED_ENTRIES, READ_TRIES,
+};
 use crate::openat;
 use crate::paths::Workspace;
 
@@ -193,7 +197,7 @@ impl Making<'_> {
                 return Ok(None);
             }
             let from = File::from(from);
-            copy_content(&from, to, &found).map_err(|error| at(to, &error))?;
+            copy_content(&from, to, &found, self.cancel).map_err(|error| at(to, &error))?;
             if fstat(&from).is_ok_and(|now| stamp(&now) == stamp(&found)) {
                 return Ok(Some(found));
             }
@@ -230,11 +234,10 @@ impl Making<'_> {
     }
 }
 
-fn copy_content(mut from: &File, to: &Path, found: &Stat) -> io::Result<()> {
-    io::Seek::rewind(&mut from)?;
+fn copy_content(from: &File, to: &Path, found: &Stat, cancel: &Cancel) -> io::Result<()> {
     let mode = found.st_mode & MODE_BITS;
     let mut copied = File::options().write(true).create(true).truncate(true).mode(0o600).open(to)?;
-    io::copy(&mut from, &mut copied)?;
+    copy_data(from, &mut copied, found.st_size as u64, cancel)?;
     copied.set_permissions(Permissions::from_mode(mode))?;
     // A build tool would else take everything as changed.
     let time = |tv_sec: i64, tv_nsec| Timespec { tv_sec, tv_nsec };
@@ -245,9 +248,48 @@ fn copy_content(mut from: &File, to: &Path, found: &Stat) -> io::Result<()> {
     Ok(futimens(copied.as_fd(), &times)?)
 }
 
+/// Copies what has blocks, as long as the disk has space: a hole stays one, since a file of a terabyte may have no block at all.
+fn copy_data(mut from: &File, to: &mut File, bytes: u64, cancel: &Cancel) -> io::Result<()> {
+    let (mut at, mut hole) = (0, 0);
+    while at < bytes {
+        if at == hole {
+            at = match seek(from, SeekFrom::Data(at)) {
+                Ok(data) => data,
+                Err(Errno::NXIO) => break,
+                // A file system that knows no holes.
+                Err(Errno::INVAL) => at,
+                Err(error) => return Err(error.into()),
+            };
+            hole = seek(from, SeekFrom::Hole(at)).unwrap_or(bytes).min(bytes);
+            if hole <= at {
+                break;
+            }
+            io::Seek::seek(&mut from, io::SeekFrom::Start(at))?;
+            io::Seek::seek(to, io::SeekFrom::Start(at))?;
+        }
+        if cancel.is_set() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let disk = fstatvfs(&*to)?;
+        if disk.f_bavail.saturating_mul(disk.f_frsize) < LEFT_FREE_BYTES {
+            let why = format!("the disk has less than {} MiB left", LEFT_FREE_BYTES >> 20);
+            return Err(io::Error::new(io::ErrorKind::StorageFull, why));
+        }
+        let copied = io::copy(&mut from.take(COPIED_AT_ONCE_BYTES.min(hole - at)), to)?;
+        if copied == 0 {
+            break;
+        }
+        at += copied;
+    }
+    // It may end with a hole. One that became shorter meanwhile is copied once more.
+    to.set_len(bytes)
+}
+
 /// Says of the files that changed a moment ago what their contents are: another change could have the same stamp.
 fn know_fresh(listing: &mut Listing, copied: &Workspace, cancel: &Cancel) {
-    let fresh = listing.entries.iter_mut().filter(|entry| entry.is_fresh && entry.known == Known::Nothing);
+    let is_unsure = |entry: &&mut Entry| entry.is_fresh && entry.known == Known::Nothing;
+    // A larger one that changes in both counts as changed in the workspace: that is asked about, and loses nothing.
+    let fresh = listing.entries.iter_mut().filter(is_unsure).filter(|entry| entry.stamp.size <= FRESH_BYTES);
     for entry in fresh.filter(|entry| matches!(entry.kind, EntryKind::File | EntryKind::Link)) {
         let path = std::str::from_utf8(&entry.path).ok().map(|path| named(copied, path));
         let found = path.and_then(|path| version(&path.ok()?, cancel).ok()?);

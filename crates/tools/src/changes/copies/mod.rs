@@ -104,14 +104,21 @@ pub fn remove_copy(copy: &WorkspaceCopy) -> Result<(), String> {
     let failed = |error: io::Error| format!("the copy {} cannot be removed: {error}", copy.folder);
     let place = Place::of(copy).map_err(failed)?;
     let _lock = place.lock(&Cancel::default()).map_err(failed)?;
-    if copy.root == SandboxRoot::Worktree {
-        git::forget(Path::new(&copy.of), Path::new(&copy.folder));
-    }
     let gone = place.beside(".gone");
     remove_all(&gone).map_err(failed)?;
     match fs::rename(&place.folder, &gone) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         renamed => renamed.map_err(failed)?,
+    }
+    if copy.root == SandboxRoot::Worktree {
+        // Git knows it by its `.git`, and has nothing else to remove: that may take longer than git is given.
+        let folder = Path::new(&copy.folder);
+        let moved = fs::create_dir_all(folder)
+            .and_then(|()| fs::rename(place.copy_in(&gone).join(".git"), folder.join(".git")));
+        if moved.is_ok() {
+            git::forget(Path::new(&copy.of), folder);
+        }
+        remove_all(&place.folder).map_err(failed)?;
     }
     remove_all(&gone).map_err(failed)
 }

@@ -56,7 +56,7 @@ impl World {
 
     fn changes(&self) -> Vec<CopyChange> {
         let store = FileStore::new(self.folder.path().join("files"), StoreLimits::NONE);
-        copy_changes(&self.copy, &Protected::default(), &store).unwrap()
+        copy_changes(&self.copy, &Protected::default(), Some(&store)).unwrap()
     }
 
     fn git(&self, arguments: &[&str]) -> String {
@@ -179,6 +179,50 @@ fn r41_what_cannot_be_taken_over_says_why() {
     assert!(made.success());
     let changes = world.changes();
     assert_eq!((paths(&changes), changes[0].not_kept), (vec!["pipe"], Some(NotKept::Special)));
+}
+
+/// A file of this size that has no blocks but for the text at its end.
+fn make_sparse(path: &Path, bytes: u64, end: &str) {
+    let file = File::create_new(path).unwrap();
+    file.set_len(bytes).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, end.as_bytes(), bytes - end.len() as u64).unwrap();
+}
+
+/// R41: a file of 100 GiB without blocks would else fill the disk.
+#[test]
+fn r41_holes_of_a_file_are_not_filled() {
+    let world = World::new(SandboxRoot::Copy);
+    let size = 100 << 30;
+    make_sparse(&world.of("target/disk"), size, "end");
+    make_sparse(&world.of("image"), size, "end");
+    File::create_new(world.of("hole")).unwrap().set_len(size).unwrap();
+    world.make().unwrap();
+    for name in ["target/disk", "image", "hole"] {
+        let found = fs::metadata(world.in_copy(name)).unwrap();
+        assert_eq!(found.len(), size, "{name}");
+        assert!(found.blocks() * 512 < 1 << 20, "{name} has {} blocks", found.blocks());
+    }
+    let mut end = [0; 3];
+    let copied = File::open(world.in_copy("image")).unwrap();
+    std::os::unix::fs::FileExt::read_exact_at(&copied, &mut end, size - 3).unwrap();
+    assert_eq!(&end, b"end");
+    assert_eq!(world.changes(), []);
+}
+
+/// R41, R45: what a run leaves in a copy is not read without a bound: what is too large is named, and the rest is taken over.
+#[test]
+fn r41_r45_what_is_too_large_to_be_taken_over_is_named() {
+    let world = World::new(SandboxRoot::Copy);
+    make_sparse(&world.of("shrinks"), 5 << 30, "end");
+    world.make().unwrap();
+    make_sparse(&world.in_copy("large"), 5 << 30, "end");
+    fs::write(world.in_copy("small"), "x").unwrap();
+    fs::write(world.in_copy("shrinks"), "x").unwrap();
+    let changes = world.changes();
+    let why: Vec<_> = changes.iter().map(|change| (change.path.as_str(), change.not_kept)).collect();
+    let too_large = Some(NotKept::TooLarge);
+    assert_eq!(why, [("large", too_large), ("shrinks", too_large), ("small", None)], "an undo keeps both sides");
+    assert_eq!(copy_changes(&world.copy, &Protected::default(), None).unwrap().len(), 3);
 }
 
 #[test]
