@@ -1,7 +1,11 @@
 //! The tool `find`: lists files and folders whose path matches a glob, in the order of their paths.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
 use engine::{ToolClass, ToolSpec};
-use globset::{GlobBuilder, GlobMatcher};
+use globset::{GlobBuilder, GlobSet};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -13,7 +17,7 @@ use crate::paths::Workspace;
 use crate::tool::{Act, ParsedCall, Tool};
 use crate::tool_result::ToolText;
 use crate::tool_set::{self, spec};
-use crate::walk::{self, Hidden};
+use crate::walk::{self, Hidden, Matching};
 
 /// The tool.
 pub(crate) struct Find;
@@ -58,35 +62,28 @@ fn run(workspace: &Workspace, arguments: &FindArguments, cancel: &Cancel) -> Res
     let folder = workspace.reach(&arguments.path)?;
     folder.open_folder("search")?;
     let (matcher, hidden) = (matcher(&arguments.pattern)?, hidden(&arguments.pattern));
-    let (mut lines, mut unread) = (Vec::new(), 0);
-    for entry in walk::entries(workspace, &folder, None, hidden, cancel)? {
-        cancel.check()?;
-        if entry
-            .as_ref()
-            .is_ok_and(|entry| !matcher.is_match(entry.real.strip_prefix(&folder.real).unwrap_or(&entry.real)))
-        {
-            continue;
-        }
+    let root = folder.real.as_os_str().as_bytes();
+    let below = |path: &Path| {
+        let rest = path.as_os_str().as_bytes().strip_prefix(root).unwrap_or_default();
+        matcher.is_match(OsStr::from_bytes(rest.strip_prefix(b"/").unwrap_or(rest)))
+    };
+    let Matching { entries, is_cut, mut unread } =
+        walk::matching(workspace, &folder, hidden, FOUND_PATHS, cancel, &below)?;
+    let mut lines = Vec::new();
+    for entry in entries {
         // Do not name an entry that cannot be opened below the folder: a link may have led the walk elsewhere.
-        let found = entry.and_then(|entry| {
-            let path = workspace.below(&folder, &entry.real);
-            let seen = path.look().map_err(ToolError::file("search", path.shown.clone()))?;
-            Ok((seen, path))
-        });
-        let (seen, path) = match found {
-            Ok(found) => found,
-            // What belongs to limulus is left out, not reported: an error would say what is there.
-            Err(error) => {
-                unread += u32::from(!error.is_own());
-                continue;
+        let path = workspace.below(&folder, &entry.real);
+        match path.look().map_err(ToolError::file("search", path.shown.clone())) {
+            Ok(seen) => {
+                let slash = if seen.kind.is_dir() { "/" } else { "" };
+                lines.push(format!("{}{slash}\n", path.shown));
             }
-        };
-        if lines.len() == FOUND_PATHS {
-            lines.push(format!("[more follow after these {FOUND_PATHS}; narrow the pattern or the path]\n"));
-            break;
+            // What belongs to limulus is left out, not reported: an error would say what is there.
+            Err(error) => unread += u32::from(!error.is_own()),
         }
-        let slash = if seen.kind.is_dir() { "/" } else { "" };
-        lines.push(format!("{}{slash}\n", path.shown));
+    }
+    if is_cut {
+        lines.push(format!("[more follow after these {FOUND_PATHS}; narrow the pattern or the path]\n"));
     }
     cancel.check()?;
     if lines.is_empty() {
@@ -99,12 +96,14 @@ fn run(workspace: &Workspace, arguments: &FindArguments, cancel: &Cancel) -> Res
 }
 
 /// A pattern without a slash matches names in any folder; one with a slash matches whole paths.
-fn matcher(pattern: &str) -> Result<GlobMatcher, ToolError> {
+fn matcher(pattern: &str) -> Result<GlobSet, ToolError> {
     let wrong = |error: globset::Error| ToolError::Glob { glob: pattern.to_owned(), reason: error.to_string() };
     walk::bounded(pattern)?;
     let whole = pattern.trim_start_matches("./").trim_end_matches('/');
     let whole = if whole.contains('/') { whole.to_owned() } else { format!("**/{whole}") };
-    Ok(GlobBuilder::new(&whole).literal_separator(true).build().map_err(wrong)?.compile_matcher())
+    let glob = GlobBuilder::new(&whole).literal_separator(true).build().map_err(wrong)?;
+    // A set of one: it compares names and endings, where a matcher would run a regular expression for each path.
+    GlobSet::builder().add(glob).build().map_err(wrong)
 }
 
 /// Only a pattern that itself names a hidden file or folder finds hidden entries.

@@ -65,6 +65,10 @@ impl IgnoreRules {
 
     /// Has the rules of this folder and of all above it.
     pub(crate) fn enter(&mut self, folder: &Path) {
+        // Most entries are in the folder of the one before; to compare paths part by part takes longer than all the rest.
+        if self.levels.last().is_some_and(|level| level.folder.as_os_str() == folder.as_os_str()) {
+            return;
+        }
         while self.levels.last().is_some_and(|level| !folder.starts_with(&level.folder)) {
             self.levels.pop();
         }

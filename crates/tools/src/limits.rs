@@ -171,6 +171,9 @@ pub(crate) const TAKEN_OVER_BYTES: u64 = 4 << 30;
 /// Entries of a workspace that one thread lists: less than this takes no longer than to start another one is worth.
 pub(crate) const LISTED_BY_ONE: usize = 4_096;
 
+/// Entries that `find` walks on one thread before several begin anew: most searches end in fewer, on the thread of their check.
+pub(crate) const WALKED_BY_ONE: usize = 2_048;
+
 /// Threads that list a larger workspace, at most.
 pub(crate) const LISTING_THREADS: usize = 4;
 

@@ -190,6 +190,33 @@ async fn find_is_bounded_and_says_so() {
     assert!(found.ends_with("499\n[more follow after these 500; narrow the pattern or the path]\n"), "{found}");
 }
 
+/// A tree that several threads walk gives what one thread gives: all, in order, without what rules leave out, and no more than its bound.
+#[tokio::test]
+async fn find_in_a_large_tree_is_complete_and_in_order() {
+    let world = World::new();
+    let mut expected = vec![];
+    for folder in 0..60 {
+        for file in 0..60 {
+            world.put(&format!("d{folder:02}/e/f{file:02}"), "");
+        }
+        expected.push(format!("d{folder:02}/e/f42\n"));
+    }
+    world.put("d07/e/.gitignore", "f42\n");
+    world.put("d08/.gitignore", "e\n");
+    world.put(".ignore", "d09\n");
+    // A name that sorts between a folder and what is in it, byte by byte.
+    world.put("d10/e.f42/f42", "");
+    expected.retain(|path| !["d07", "d08", "d09"].iter().any(|left_out| path.starts_with(left_out)));
+    expected.push("d10/e.f42/f42\n".to_owned());
+    expected.sort_by(|one, other| std::path::Path::new(one).cmp(std::path::Path::new(other)));
+    assert_eq!(text(&world, "find", json!({ "pattern": "f42" })).await, expected.concat());
+    let many = text(&world, "find", json!({ "pattern": "f*" })).await;
+    let lines: Vec<&str> = many.lines().collect();
+    assert_eq!((lines.len(), lines[0], lines[499]), (501, "d00/e/f00", "d10/e/f20"), "{}", lines[500]);
+    let few = text(&world, "find", json!({ "pattern": "{d5*,f1?}" })).await;
+    assert!(few.starts_with("d00/e/f10\n") && few.contains("d11/e/f10\n") && few.contains("more follow"), "{few}");
+}
+
 #[tokio::test]
 async fn write_creates_and_replaces_files() {
     let world = World::new();
