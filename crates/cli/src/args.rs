@@ -62,6 +62,8 @@ pub(crate) enum Command {
     Status(commands::status::StatusArgs),
     /// Show the rules on what calls may do, and what they decide
     Policy(commands::policy::PolicyArgs),
+    /// Show the system prompt that the next run of this folder would receive, part by part, with tokens and origins
+    Prompt(commands::prompt::PromptArgs),
     /// Show what of the sandbox for commands holds here, and try it
     Sandbox(commands::sandbox::SandboxArgs),
     /// List and answer the calls that wait for approval; list and revoke what was allowed for good

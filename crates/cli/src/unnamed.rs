@@ -196,6 +196,7 @@ fn argument(command: &mut Command) -> Option<SessionArgument<'_>> {
         Command::Serve(_)
         | Command::Status(_)
         | Command::Policy(_)
+        | Command::Prompt(_)
         | Command::Sandbox(_)
         | Command::Agents(_)
         | Command::Answer(_)

@@ -169,7 +169,7 @@ section! {
         workspace: Option<String> = ".", Text,
             "The folder in which it works, relative to the current folder; ~ is your home folder; `--workspace DIR` overrides it for one command";
         instructions: Option<bool> => false, Flag,
-            "Whether the system prompt has AGENTS.md (else CLAUDE.md) of the project and of the home. Not set: true";
+            "Whether the system prompt has the bootstrap files (AGENTS.md and others) of the project and of the home. Not set: true";
         thinking: Option<Thinking> => "medium", Word(LEVELS),
             "How much it thinks: off | minimal | low | medium | high | xhigh. Not set: the provider's default";
         history_turns: Option<u32> => 50, Number(1, 1_000_000),

@@ -14,6 +14,7 @@ mod approved;
 mod ask_user;
 mod attach;
 mod background;
+mod bootstrap;
 mod caches;
 mod call;
 mod cancel;
@@ -38,7 +39,6 @@ mod html;
 mod hunk;
 mod ignored;
 mod images;
-mod instructions;
 mod kinds;
 mod limits;
 mod live;
@@ -55,6 +55,7 @@ mod policy_explained;
 mod policy_rules;
 mod preview;
 mod process;
+mod project;
 mod protection;
 mod read;
 mod sandbox;
@@ -80,6 +81,7 @@ pub use attach::{AttachError, attach, attach_sent};
 pub use background::{
     ProcessContext, ProcessEnd, end_process, forget_process, hold_process, process_end, process_recorded,
 };
+pub use bootstrap::{Bootstrap, BootstrapFile};
 pub use call::{
     CallRequest, Context, FoundCall, end, find, forget, freeze, limit_reached, list_ahead, list_known, run, thaw,
 };
@@ -93,7 +95,6 @@ pub use confine::{LayerState, SandboxLayers, Tier, confine_main};
 pub use error::ToolError;
 pub use fetch::NetworkPolicy;
 pub use guard::Protected;
-pub use instructions::{InstructionFile, Instructions, ancestors, project_root};
 pub use limits::{SCHEMA_BYTES, STRUCTURED_BYTES};
 pub use masking::{MaskEnd, MaskedText, Secrets};
 pub use orphan::{Orphans, UnrecordedCall, forget_calls, orphans, running_calls, unrecorded_calls};
@@ -103,6 +104,7 @@ pub use policy::{Checked, asks_about_executed_files};
 pub use policy_explained::{ExplainedAct, allows, defaults, denies, explain, suggest};
 pub use policy_rules::{CallRules, is_glob};
 pub use process::{HeldProcess, command_of};
+pub use project::{ancestors, project_root};
 pub use protection::{adopt_what_commands_leave, end_below, hide_from_commands, inherit_orphans};
 pub use sandbox::{CONFINE, limited_memory_mib, reachable_hosts, run_sandboxed, sandbox_support, sandbox_support_here};
 pub use schema_validator::{SchemaValidator, Violation};

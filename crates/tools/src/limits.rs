@@ -52,14 +52,20 @@ pub(crate) const ATTACHED_FILES: usize = 20;
 /// a request sends of a conversation.
 pub(crate) const ATTACHED_BYTES: u64 = 12 << 20;
 
-/// Bytes of one file of instructions in the system prompt, about 8,000 tokens: every request of the session has them.
-pub(crate) const INSTRUCTION_BYTES: usize = 32 << 10;
+/// Bytes of one bootstrap file in the system prompt, with what it includes, about 8,000 tokens: every request of the session has them.
+pub(crate) const BOOTSTRAP_FILE_BYTES: usize = 32 << 10;
 
-/// Bytes of all files of instructions in the system prompt.
-pub(crate) const INSTRUCTIONS_BYTES: usize = 128 << 10;
+/// Bytes of all bootstrap files in the system prompt.
+pub(crate) const BOOTSTRAP_BYTES: usize = 128 << 10;
 
 /// Folders in which instructions are looked for, upward from the workspace.
-pub(crate) const INSTRUCTION_FILES: usize = 64;
+pub(crate) const BOOTSTRAP_FOLDERS: usize = 64;
+
+/// Files of which each includes the next.
+pub(crate) const INCLUDED_DEPTH: usize = 5;
+
+/// Problems of one bootstrap file that are named.
+pub(crate) const NAMED_PROBLEMS: usize = 20;
 
 /// Bytes of a web page that are read: longer pages are not meant for reading.
 pub(crate) const FETCH_BYTES: usize = 2 << 20;

@@ -113,13 +113,14 @@ fn head(prompt: Option<&Body>, settings: Option<&Settings>, texts: Texts<'_>) ->
         parts.extend(prompt::parts(&whole).into_iter().map(|part| {
             let what = if part.file.is_some() { ContextKind::Instructions } else { ContextKind::System };
             let (tokens, text) = (text_tokens(part.text.as_bytes()), part.content().to_owned());
-            ContextPart { what, seq: None, file: part.file.map(str::to_owned), tokens, text }
+            let (name, file) = (Some(part.name.to_owned()), part.file.map(str::to_owned));
+            ContextPart { what, seq: None, name, file, tokens, text }
         }));
     }
     if let Some(settings) = settings.filter(|settings| !settings.tools.is_empty()) {
         let names: Vec<&str> = settings.tools.iter().map(|tool| tool.name.as_str()).collect();
         let (what, tokens, text) = (ContextKind::Tools, settings.tool_tokens(), names.join(", "));
-        parts.push(ContextPart { what, seq: None, file: None, tokens, text });
+        parts.push(ContextPart { what, seq: None, name: None, file: None, tokens, text });
     }
     Ok(parts)
 }
@@ -137,5 +138,5 @@ fn part(seq: Seq, item: &Item, texts: Texts<'_>) -> Result<ContextPart, Error> {
         }
         Item::Result { output, .. } => (ContextKind::Tool, texts(output)?),
     };
-    Ok(ContextPart { what, seq: Some(seq), file: None, tokens: item.tokens(), text })
+    Ok(ContextPart { what, seq: Some(seq), name: None, file: None, tokens: item.tokens(), text })
 }

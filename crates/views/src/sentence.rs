@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use engine::tables::limits::RECOVERIES_MS;
 use engine::{
     AnswerRefusal, AskAnswered, Body, CallId, CallOutcome, Candidate, CompactionStep, Event, Failure, FailureClass,
-    FilesChanged, Found, Item, LifecycleChanged, MessageSealed, Next, Opened, ProcessCause, Session, Timestamp,
-    ToolClass, WaitFor,
+    FilesChanged, Found, Item, LifecycleChanged, MessageSealed, Next, Opened, ProcessCause, Session, StepBegun,
+    Timestamp, ToolClass, WaitFor,
 };
+use runtime::prompt;
 use serde::Serialize;
 
 use super::fold::{Left, Transition};
@@ -23,6 +24,8 @@ pub(crate) struct Narrator<'a> {
     pub(crate) models: Vec<String>,
     pub(crate) texts: Texts<'a>,
     tools: BTreeMap<CallId, String>,
+    /// The system prompt of the step before.
+    prompt: Option<Body>,
 }
 
 /// The names of candidates: with their profile, as failures name them, if there are several.
@@ -35,7 +38,7 @@ pub fn names(candidates: &[Candidate]) -> Vec<String> {
 
 impl<'a> Narrator<'a> {
     pub(crate) fn new(models: Vec<String>, texts: Texts<'a>) -> Self {
-        Self { models, texts, tools: BTreeMap::new() }
+        Self { models, texts, tools: BTreeMap::new(), prompt: None }
     }
 
     /// Learns the names of the calls in a state.
@@ -52,6 +55,10 @@ impl<'a> Narrator<'a> {
         let event = &transition.entry.event;
         if let Event::MessageSealed(sealed) = event {
             self.tools.extend(sealed.calls.iter().map(|call| (call.id, call.tool.clone())));
+        }
+        if let Event::StepBegun(e) = event {
+            let before = self.prompt.replace(e.prompt);
+            return Ok(Some(format!("step {}", e.step) + &self.of_prompt(before, e)));
         }
         Ok(Some(match event {
             Event::MessageAccepted(e) => self.quoted(&e.body)?,
@@ -74,8 +81,7 @@ impl<'a> Narrator<'a> {
             | Event::CallLost(_)
             | Event::CallFound(_)
             | Event::CallSettled(_) => return self.of_call(event),
-            Event::StepBegun(_)
-            | Event::RequestSent(_)
+            Event::RequestSent(_)
             | Event::StreamInterrupted(_)
             | Event::TextRetracted(_)
             | Event::MessageSealed(_)
@@ -95,9 +101,23 @@ impl<'a> Narrator<'a> {
         }))
     }
 
+    /// What of the system prompt differs from that of the step before, and at the first step what of bootstrap files is left out.
+    fn of_prompt(&self, before: Option<Body>, step: &StepBegun) -> String {
+        // One that was erased is known by its hash alone.
+        let text = |body: Body| (self.texts)(&body).ok();
+        if before == Some(step.prompt) && step.step > 1 {
+            return String::new();
+        }
+        let Some(now) = text(step.prompt) else { return String::new() };
+        let before = before.filter(|before| *before != step.prompt).and_then(text);
+        let changed = before.map(|before| prompt::changes(&before, &now)).unwrap_or_default();
+        let (changed, cut) = (changed.join(", "), prompt::not_whole(&now).join(", "));
+        let changed = if changed.is_empty() { changed } else { format!("; changed in the prompt: {changed}") };
+        if cut.is_empty() { changed } else { format!("{changed}; not whole in the prompt: {cut}") }
+    }
+
     fn of_request(&self, event: &Event, transition: &Transition<'_>) -> Result<Option<String>, Error> {
         Ok(Some(match event {
-            Event::StepBegun(e) => format!("step {}", e.step),
             Event::RequestSent(e) => {
                 let model = self.model(e.candidate);
                 let again = if e.request.try_no > 1 { format!(", try {}", e.request.try_no) } else { String::new() };

@@ -12,7 +12,7 @@ pub(crate) const LIST: &str = include_str!("help.txt");
 #[cfg(test)]
 const GROUPS: &[(&str, &[&str])] = &[
     ("Work", &["agent", "send", "resume", "diff", "undo", "redo"]),
-    ("Look", &["status", "sessions", "agents", "receipt", "events", "usage"]),
+    ("Look", &["status", "sessions", "agents", "prompt", "receipt", "events", "usage"]),
     ("Control", &["runs", "queue", "approvals", "answer", "sandbox", "budget", "profiles", "serve"]),
     ("Settings", &["setup", "config", "policy", "models", "completions", "man"]),
     ("Proofs", &["doctor", "audit", "demo", "failover", "graph"]),
@@ -51,6 +51,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("sessions cleanup", &["limulus sessions cleanup", "limulus sessions cleanup --enforce"]),
     ("sessions end", &["limulus sessions end review"]),
     ("agents list", &["limulus agents list"]),
+    ("prompt", &["limulus prompt", "limulus prompt --session review", "limulus prompt --check"]),
     ("approvals list", &["limulus approvals list", "limulus approvals list review --json"]),
     ("approvals show", &["limulus approvals show 3f2a"]),
     (

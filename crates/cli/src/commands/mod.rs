@@ -35,6 +35,7 @@ pub(crate) mod models;
 pub(crate) mod paused;
 pub(crate) mod policy;
 pub(crate) mod profiles;
+pub(crate) mod prompt;
 pub(crate) mod queue;
 pub(crate) mod receipt;
 pub(crate) mod result;

@@ -155,9 +155,9 @@ fn lay_out_context(context: &ContextStory, dropped: bool) -> String {
     let heading = heading(["TOKENS", "ENTRY", "PART", "TEXT"]);
     let rows = context.parts.iter().map(|part| {
         let seq = part.seq.map(|seq| seq.to_string()).unwrap_or_default();
-        let text = match &part.file {
-            Some(file) => format!("{file}: {}", part.text),
-            None => part.text.clone(),
+        let text = match (&part.file, &part.name) {
+            (Some(of), _) | (None, Some(of)) => format!("{of}: {}", part.text),
+            (None, None) => part.text.clone(),
         };
         [part.tokens.to_string(), seq, word(name(&part.what)), excerpt(&text, 90)]
     });

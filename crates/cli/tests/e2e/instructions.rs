@@ -28,7 +28,7 @@ pub(crate) fn r41_the_model_receives_the_instructions_of_the_user_and_the_projec
         home.limulus(&words).current_dir(project.join("src")).output().expect("limulus can be started")
     };
     assert!(agent(&home, &[]).status.success());
-    assert!(!prompts(&server)[0].contains("instructions in files"));
+    assert!(!prompts(&server)[0].contains("keep instructions in files"));
     fs::write(home.path().join("AGENTS.md"), "answer in French").unwrap();
     fs::write(project.join("AGENTS.md"), "use tabs\n").unwrap();
     fs::write(project.join("src/CLAUDE.md"), "no tabs here").unwrap();
@@ -52,7 +52,7 @@ pub(crate) fn r41_the_model_receives_the_instructions_of_the_user_and_the_projec
     fs::remove_file(project.join("src/CLAUDE.md")).unwrap();
     assert!(agent(&home, &[]).status.success());
     let prompt = prompts(&server).pop().unwrap();
-    assert!(prompt.contains("[left out: it is a link that leads out of") && !prompt.contains("tabs"), "{prompt}");
+    assert!(prompt.contains("[left out: it leads out of") && !prompt.contains("tabs"), "{prompt}");
     let home = home.with("LIMULUS_AGENTS__MAIN__INSTRUCTIONS", "false");
     assert!(agent(&home, &[]).status.success());
     assert!(!prompts(&server).pop().unwrap().contains("French"));
@@ -95,4 +95,67 @@ fn r41_a_service_refuses_a_relative_workspace_and_makes_one_for_an_agent_without
     client.ask("agent", &send);
     client.until(|frame| frame["type"] == "res" && frame["payload"]["status"] == "ok");
     assert_eq!(fs::read_to_string(own.join("here.txt")).unwrap().trim(), "yes");
+}
+
+/// R41: `prompt` shows what the next run receives, part by part, and it is what the model then receives; `--session` shows that too.
+#[test]
+pub(crate) fn r41_the_prompt_is_shown_part_by_part_as_the_model_receives_it() {
+    let server = Planned::start(|_, _| Does::Answer(whole(&["done"])));
+    let home = Home::new().served_at(&server.base_url);
+    for folder in [home.file(".git"), home.file("docs"), home.path().to_owned()] {
+        fs::create_dir_all(folder).unwrap();
+    }
+    for (name, text) in [
+        ("AGENTS.md", "use tabs\n@docs/style.md\n@gone.md"),
+        ("docs/style.md", "short names"),
+        ("SOUL.md", "be kind"),
+        ("MEMORY.md", "the port is 8080"),
+        ("BOOTSTRAP.md", "introduce yourself"),
+    ] {
+        home.put(name, text);
+    }
+    fs::write(home.path().join("USER.md"), "I am Ada").unwrap();
+    let shown = home.json(&["prompt"]);
+    let of = |shown: &Value, field: &str| -> Vec<String> {
+        shown["parts"].as_array().unwrap().iter().map(|part| part[field].as_str().unwrap().to_owned()).collect()
+    };
+    let files = ["AGENTS.md", "SOUL.md", "USER.md", "BOOTSTRAP.md", "MEMORY.md"];
+    let names = [&["identity", "tools", "safety"], &files[..], &["workspace", "today"]].concat();
+    assert_eq!(of(&shown, "name"), names);
+    assert!(of(&shown, "origin")[5].ends_with("/USER.md") && of(&shown, "origin")[0] == "limulus");
+    assert_eq!(
+        of(&shown, "text")[3],
+        "use tabs\nshort names\n[@gone.md is left out: cannot read gone.md: No such file or directory (os error 2)]"
+    );
+    assert_eq!(shown["problems"].as_array().unwrap().len(), 1);
+    let total: u64 = shown["parts"].as_array().unwrap().iter().map(|part| part["tokens"].as_u64().unwrap()).sum();
+    assert_eq!(shown["tokens"], total);
+    let checked = home.run(&["prompt", "--check"]).expect_code(1);
+    assert!(checked.out.contains("AGENTS.md: @gone.md") && checked.err.contains("1 part left out"), "{checked:?}");
+    home.run(&["agent", "-m", "go"]).expect_code(0);
+    let received = prompts(&server).pop().unwrap();
+    for text in of(&shown, "text") {
+        assert!(received.contains(&text), "{text}\n--- is not in\n{received}");
+    }
+    let session = home.json(&["prompt", "--session", "main"]);
+    assert_eq!(
+        [of(&session, "name"), of(&session, "text"), of(&session, "hash")],
+        [of(&shown, "name"), of(&shown, "text"), of(&shown, "hash")]
+    );
+    let human = home.run(&["prompt"]).expect_code(0).out;
+    assert!(human.contains("## SOUL.md (") && human.contains("\nbe kind\n"), "{human}");
+    // A later session of the agent is not introduced again, and the first one still is.
+    home.run(&["agent", "--session", "second", "-m", "go"]).expect_code(0);
+    assert!(!prompts(&server).pop().unwrap().contains("introduce yourself"));
+    home.run(&["agent", "--session", "main", "-m", "go"]).expect_code(0);
+    assert!(prompts(&server).pop().unwrap().contains("introduce yourself"));
+    let traced = home.run(&["runs", "trace", "main"]).expect_code(0).out;
+    assert!(traced.contains("step 1; not whole in the prompt: AGENTS.md"), "{traced}");
+    home.put("AGENTS.md", "use tabs");
+    home.put("SOUL.md", "be brief");
+    home.run(&["agent", "--session", "main", "-m", "go"]).expect_code(0);
+    let traced = home.run(&["runs", "trace", "main"]).expect_code(0).out;
+    assert!(traced.contains("step 1; changed in the prompt: AGENTS.md, SOUL.md"), "{traced}");
+    let checked = home.run(&["prompt", "--check"]).expect_code(0);
+    assert!(checked.out.contains("as it was written"), "{checked:?}");
 }

@@ -253,6 +253,7 @@ beside_an_owner! {
     }
     instructions {
         r41_the_model_receives_the_instructions_of_the_user_and_the_project,
+        r41_the_prompt_is_shown_part_by_part_as_the_model_receives_it,
         r41_a_configured_workspace_that_is_not_there_is_not_made,
     }
     one_line {

@@ -43,6 +43,9 @@ pub struct ContextPart {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub seq: Option<Seq>,
+    /// The name of a part of the system prompt: `identity`, `tools`, `safety`, `workspace`, `task`, `today`, or of a bootstrap file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The file that it comes from, if it comes from one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
@@ -57,9 +60,9 @@ pub struct ContextPart {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ContextKind {
-    /// The system prompt, without the instructions in files.
+    /// A part of the system prompt that Limulus itself writes.
     System,
-    /// The instructions in a file, which are part of the system prompt.
+    /// A bootstrap file such as `AGENTS.md`, which is part of the system prompt.
     Instructions,
     /// The tools with their schemas.
     Tools,

@@ -100,7 +100,7 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
         Effect::Lane { message, .. } => lane(shared, job, *message, reporter),
         Effect::Prepare { .. } => {
             list_known(job);
-            spawn(reporter.clone(), prepare::perform(shared, settings(job), reporter))
+            spawn(reporter.clone(), prepare::perform(shared, settings(job), job.session.account.key.clone(), reporter))
         }
         Effect::Reserve { id, expected, closing } => {
             let request = budget_request(&shared, job, (id.run, *expected, *closing));

@@ -4,18 +4,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use engine::{BodyKind, Content, Failure, FailureClass, Report, Settings};
-use tools::Instructions;
+use tools::Bootstrap;
 
 use super::Reporter;
 use crate::prompt;
 use crate::runtime::{Redaction, Shared};
 
-pub(super) async fn perform(shared: Arc<Shared>, settings: Arc<Settings>, reporter: Reporter) {
+pub(super) async fn perform(shared: Arc<Shared>, settings: Arc<Settings>, key: String, reporter: Reporter) {
     let effect = reporter.effect();
     let report = if let Err(why) = copied(&shared, &settings).await {
         Report::RequestFailed { effect, failure: Failure::new(FailureClass::Refused, why) }
     } else if Path::new(&settings.workspace).is_dir() {
-        let prompt = Content::text(BodyKind::Prompt, &system(shared, settings).await);
+        let prompt = Content::text(BodyKind::Prompt, &system(shared, settings, key).await);
         Report::Prepared { effect, prompt }
     } else {
         Report::RequestFailed { effect, failure: no_workspace(&settings.workspace) }
@@ -38,27 +38,30 @@ fn no_workspace(workspace: &str) -> Failure {
     Failure::new(FailureClass::Refused, message)
 }
 
-async fn system(shared: Arc<Shared>, settings: Arc<Settings>) -> String {
+async fn system(shared: Arc<Shared>, settings: Arc<Settings>, key: String) -> String {
+    let user = shared.resolver.user_folder();
     let found = if settings.instructions {
-        let user = shared.resolver.user_folder();
-        Instructions::find(Path::new(&settings.workspace), &shared.home, user.as_deref())
+        Bootstrap::find(Path::new(&settings.workspace), &shared.home, user.as_deref())
     } else {
-        Instructions::default()
+        Bootstrap::default()
     };
     if found.is_empty() {
-        return prompt::system(&settings, &[], &tools::Secrets::default());
+        return prompt::system(&settings, &[], user.as_deref(), &tools::Secrets::default());
     }
     let making = move || {
         let Redaction { secrets, protected, .. } = shared.resolver.redaction();
-        let files = found.read(&protected.and(&shared.own), most(&settings));
-        prompt::system(&settings, &files, &secrets)
+        let is_later = found.has_first_session() && !is_first_session(&shared, &settings.agent, &key);
+        let found = if is_later { found.without_first_session() } else { found };
+        let files = found.read(&protected.and(&shared.own), prompt::most_bytes(&settings));
+        prompt::system(&settings, &files, user.as_deref(), &secrets)
     };
     // Files may be on a disk that is slow.
     tokio::task::spawn_blocking(making).await.expect("it neither panics nor is cancelled")
 }
 
-/// Bytes that all instructions may have: a token is about four bytes, so that they take a quarter of the smallest window.
-fn most(settings: &Settings) -> usize {
-    let windows = settings.candidates.iter().map(|candidate| candidate.context_window);
-    windows.min().map_or(0, |window| usize::try_from(window).unwrap_or(usize::MAX))
+/// Whether this is the first session of its agent. The row of one that has just begun may not be there yet.
+fn is_first_session(shared: &Shared, agent: &str, key: &str) -> bool {
+    let all = shared.journal.sessions().unwrap_or_default();
+    let first = all.iter().filter(|row| row.agent == agent).min_by_key(|row| row.created_at);
+    first.is_none_or(|first| first.key == key)
 }

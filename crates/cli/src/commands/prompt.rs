@@ -1,0 +1,179 @@
+//! `limulus prompt`: the system prompt, part by part: what the next run here would receive, or what a session received last.
+
+use std::path::Path;
+
+use clap::Args;
+use config::{ConfigResolver, FlagValues, Globals, Subject, today};
+use engine::{Hash, Overrides, text_tokens};
+use protocol::method::{ContextParams, SessionsContext};
+use protocol::show::{ContextKind, ContextPart};
+use runtime::{Resolver as _, SessionContext, prompt};
+use serde::Serialize;
+use tokio::sync::mpsc;
+use tools::Bootstrap;
+
+use crate::deprecation;
+use crate::error::{CliError, Exit};
+use crate::language::word;
+use crate::prompt::is_possible;
+use crate::reading::ask;
+use crate::show::human::{Page, count};
+use crate::show::{json, print};
+
+/// What of a prompt comes from no file.
+const OWN: &str = "limulus";
+
+/// Show the system prompt that the next run of this folder would receive, part by part, with tokens and origins.
+#[derive(Debug, Args)]
+pub(crate) struct PromptArgs {
+    /// What this session received last, instead of what a new one would
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["agent", "check"])]
+    pub(crate) session: Option<String>,
+    /// Of this agent
+    #[arg(long, value_name = "NAME", default_value = "main")]
+    agent: String,
+    /// Only name what is left out of bootstrap files, and end with 1 if anything is
+    #[arg(long)]
+    check: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// A system prompt, as `--json` prints it.
+#[derive(Debug, Serialize)]
+struct ShownPrompt {
+    /// Its tokens, estimated, without the schemas of tools.
+    tokens: u64,
+    /// The tokens of the schemas of tools, which go with each request beside it.
+    tools: u64,
+    parts: Vec<ShownPart>,
+    problems: Vec<PromptProblem>,
+}
+
+#[derive(Debug, Serialize)]
+struct ShownPart {
+    name: String,
+    /// The file that it comes from, or `limulus`.
+    origin: String,
+    /// BLAKE3 of its text.
+    hash: Hash,
+    tokens: u64,
+    /// Whether it stays the same from run to run, as long as no file and no setting changes.
+    stable: bool,
+    text: String,
+}
+
+/// What of a bootstrap file the model does not receive as it was written.
+#[derive(Debug, Serialize)]
+struct PromptProblem {
+    file: String,
+    problem: String,
+}
+
+pub(crate) fn run(args: PromptArgs, globals: &Globals) -> Result<(), CliError> {
+    let shown = match args.session {
+        Some(key) => of_session(key, globals)?,
+        None => of_next_run(&args.agent, globals)?,
+    };
+    print(&match (args.json, args.check) {
+        (true, _) => json(&shown),
+        (false, true) => lay_out_problems(&shown.problems),
+        (false, false) => lay_out(&shown),
+    })?;
+    if args.check && !shown.problems.is_empty() {
+        let what = format!("{} left out of the prompt", count(shown.problems.len(), "part"));
+        let hint = "change the files that are named, or what they include".to_owned();
+        return Err(CliError::Refused { exit: Exit::RunFailed, what, hint });
+    }
+    Ok(())
+}
+
+/// What a session received with its last request.
+fn of_session(key: String, globals: &Globals) -> Result<ShownPrompt, CliError> {
+    let context = ask::<SessionsContext>(globals, ContextParams { session_key: Some(key), dropped: false })?;
+    let tools = context.parts.iter().filter(|part| part.what == ContextKind::Tools).map(|part| part.tokens).sum();
+    let is_prompt = |part: &ContextPart| matches!(part.what, ContextKind::System | ContextKind::Instructions);
+    let parts = context.parts.into_iter().filter(is_prompt).map(|part| {
+        let name = part.name.unwrap_or_default();
+        ShownPart {
+            hash: Hash::of(part.text.as_bytes()),
+            stable: prompt::is_stable(&name),
+            name,
+            origin: part.file.unwrap_or_else(|| OWN.to_owned()),
+            tokens: part.tokens,
+            text: part.text,
+        }
+    });
+    Ok(ShownPrompt::new(parts.collect(), tools, vec![]))
+}
+
+/// What the next run of this folder would receive in a new session.
+fn of_next_run(agent: &str, globals: &Globals) -> Result<ShownPrompt, CliError> {
+    // As a run that begins here and now: without a terminal it has no tool that asks.
+    let flags = FlagValues { is_unattended: !is_possible(), ..FlagValues::default() };
+    let config = deprecation::load(globals, flags)?;
+    let overrides = Overrides::default();
+    let subject = Subject { agent, overrides: &overrides, session: SessionContext::default(), date: &today() };
+    let settings = config.resolve(subject)?.settings;
+    let user = config.user_folder();
+    let home = config.home().to_path_buf();
+    let redaction = ConfigResolver::new(config.into(), models::Logins::default(), mpsc::channel(1).0).redaction();
+    let found = if settings.instructions {
+        Bootstrap::find(Path::new(&settings.workspace), &home, user.as_deref())
+    } else {
+        Bootstrap::default()
+    };
+    let protected = redaction.protected.and(&tools::Protected::folder(home));
+    let files = found.read(&protected, prompt::most_bytes(&settings));
+    let whole = prompt::system(&settings, &files, user.as_deref(), &redaction.secrets);
+    let parts = prompt::parts(&whole).into_iter().map(|part| ShownPart {
+        name: part.name.to_owned(),
+        origin: part.file.unwrap_or(OWN).to_owned(),
+        hash: Hash::of(part.content().as_bytes()),
+        tokens: text_tokens(part.text.as_bytes()),
+        stable: part.is_stable(),
+        text: part.content().to_owned(),
+    });
+    let problems = files.iter().flat_map(|file| {
+        let whole = file.text.as_ref().err().into_iter();
+        let problem = |problem: &String| PromptProblem {
+            file: file.path.display().to_string(),
+            problem: redaction.secrets.mask(problem),
+        };
+        whole.chain(&file.problems).map(problem).collect::<Vec<_>>()
+    });
+    Ok(ShownPrompt::new(parts.collect(), settings.tool_tokens(), problems.collect()))
+}
+
+impl ShownPrompt {
+    fn new(parts: Vec<ShownPart>, tools: u64, problems: Vec<PromptProblem>) -> Self {
+        Self { tokens: parts.iter().map(|part| part.tokens).sum(), tools, parts, problems }
+    }
+}
+
+fn lay_out(shown: &ShownPrompt) -> String {
+    let mut page = Page::default();
+    for part in &shown.parts {
+        let ShownPart { name, origin, tokens, .. } = part;
+        let tokens = count(usize::try_from(*tokens).unwrap_or(usize::MAX), "token");
+        page.line_as_it_is(format!("## {name} ({}, {origin})\n", word(&tokens)));
+        page.line_as_it_is(format!("{}\n", part.text));
+    }
+    for PromptProblem { file, problem } in &shown.problems {
+        page.line_as_it_is(format!("{file}: {}", word(problem)));
+    }
+    page.line(format!("{} tokens, and {} of the schemas of tools beside them", shown.tokens, shown.tools));
+    page.text()
+}
+
+fn lay_out_problems(problems: &[PromptProblem]) -> String {
+    let mut page = Page::default();
+    for PromptProblem { file, problem } in problems {
+        page.line_as_it_is(format!("{file}: {}", word(problem)));
+    }
+    if problems.is_empty() {
+        page.line("every bootstrap file is in the prompt as it was written");
+    }
+    page.text()
+}
