@@ -125,7 +125,7 @@ fn of_next_run(agent: &str, globals: &Globals) -> Result<ShownPrompt, CliError> 
         Bootstrap::default()
     };
     let protected = redaction.protected.and(&tools::Protected::folder(home));
-    let files = found.read(&protected, prompt::most_bytes(&settings));
+    let files = found.read(&protected, &settings.sandbox, prompt::most_bytes(&settings));
     let whole = prompt::system(&settings, &files, user.as_deref(), &redaction.secrets);
     let parts = prompt::parts(&whole).into_iter().map(|part| ShownPart {
         name: part.name.to_owned(),

@@ -52,7 +52,7 @@ async fn system(shared: Arc<Shared>, settings: Arc<Settings>, key: String) -> St
         let Redaction { secrets, protected, .. } = shared.resolver.redaction();
         let is_later = found.has_first_session() && !is_first_session(&shared, &settings.agent, &key);
         let found = if is_later { found.without_first_session() } else { found };
-        let files = found.read(&protected.and(&shared.own), prompt::most_bytes(&settings));
+        let files = found.read(&protected.and(&shared.own), &settings.sandbox, prompt::most_bytes(&settings));
         prompt::system(&settings, &files, user.as_deref(), &secrets)
     };
     // Files may be on a disk that is slow.

@@ -6,11 +6,13 @@ mod read;
 
 use std::path::{Path, PathBuf};
 
+use engine::Sandbox;
+
 use crate::guard::Protected;
 use crate::limits::{BOOTSTRAP_BYTES, BOOTSTRAP_FILE_BYTES, BOOTSTRAP_FOLDERS};
 use crate::project::project_root;
 
-use read::{Reading, read_own};
+use read::Reading;
 
 /// The names of the instructions of a project; the first one that is there counts.
 const INSTRUCTIONS: &[&str] = &["AGENTS.md", "CLAUDE.md"];
@@ -91,16 +93,17 @@ impl Bootstrap {
         self
     }
 
-    /// Reads them, in the order in which the model receives them. All of them have at most `most` bytes; instructions are kept longest,
+    /// Reads them, in the order in which the model receives them. What is hidden from commands is not read either. All of them have at most `most` bytes; instructions are kept longest,
     /// of these what is nearest to the workspace.
-    pub fn read(self, protected: &Protected, most: usize) -> Vec<BootstrapFile> {
+    pub fn read(self, protected: &Protected, sandbox: &Sandbox, most: usize) -> Vec<BootstrapFile> {
+        let protected = &protected.clone().and(&crate::sandbox::hidden(sandbox));
         let mut left = most.min(BOOTSTRAP_BYTES);
         let mut files: Vec<(usize, BootstrapFile)> = vec![];
         let instructions = self.files.iter().enumerate().filter(|(_, file)| file.is_instructions).rev();
         let others = self.files.iter().enumerate().filter(|(_, file)| !file.is_instructions);
         for (place, Found { path, is_own, .. }) in instructions.chain(others) {
             let reading = Reading::new(&self.root, protected, left.min(BOOTSTRAP_FILE_BYTES));
-            let text = if *is_own { read_own(path, reading.most) } else { reading.file(path) };
+            let text = if *is_own { reading.own_file(path) } else { reading.file(path) };
             let (text, problems) = match text {
                 Ok(text) => (Ok(text.0), text.1),
                 Err(why) => (Err(why), vec![]),

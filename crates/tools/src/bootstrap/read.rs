@@ -16,8 +16,10 @@ pub(super) type ReadText = (String, Vec<String>);
 /// Reads one file.
 pub(super) struct Reading<'a> {
     /// The folder that it and what it includes must be in.
-    root: &'a Path,
+    root: PathBuf,
     protected: &'a Protected,
+    /// Whether it is the user's own. Only what it includes must not be protected then.
+    is_own: bool,
     /// Bytes that it may have, with what it includes.
     pub(super) most: usize,
     /// The files that are being read, each included by the one before.
@@ -25,17 +27,18 @@ pub(super) struct Reading<'a> {
     problems: Vec<String>,
 }
 
-/// Reads the user's own. Many keep such files elsewhere and have a link here; only they can write in this folder, which is that of
-/// limulus itself.
-pub(super) fn read_own(path: &Path, most: usize) -> Result<ReadText, String> {
-    let target = path.canonicalize().map_err(|error| format!("cannot read it: {error}"))?;
-    let root = target.parent().unwrap_or(&target);
-    Reading::new(root, &Protected::default(), most).file(&target)
-}
-
 impl<'a> Reading<'a> {
-    pub(super) fn new(root: &'a Path, protected: &'a Protected, most: usize) -> Self {
-        Self { root, protected, most, open: vec![], problems: vec![] }
+    pub(super) fn new(root: &Path, protected: &'a Protected, most: usize) -> Self {
+        Self { root: root.to_owned(), protected, is_own: false, most, open: vec![], problems: vec![] }
+    }
+
+    /// Reads one of the user's own. Many keep such files elsewhere and have a link here; only they can write in this folder, which is
+    /// that of limulus itself.
+    pub(super) fn own_file(mut self, path: &Path) -> Result<ReadText, String> {
+        let target = path.canonicalize().map_err(|error| format!("cannot read it: {error}"))?;
+        self.root = target.parent().unwrap_or(&target).to_owned();
+        self.is_own = true;
+        self.file(&target)
     }
 
     pub(super) fn file(mut self, path: &Path) -> Result<ReadText, String> {
@@ -47,7 +50,9 @@ impl<'a> Reading<'a> {
     fn text(&mut self, path: &Path) -> Result<String, String> {
         let said = |error: ToolError| error.to_string();
         let shown = path.to_str().ok_or("its path is not UTF-8")?;
-        let workspace = Workspace::open(self.root, self.protected).map_err(said)?;
+        let none = Protected::default();
+        let protected = if self.is_own && self.open.is_empty() { &none } else { self.protected };
+        let workspace = Workspace::open(&self.root, protected).map_err(said)?;
         let resolved = workspace.resolve(shown).map_err(said)?;
         if !resolved.inside {
             return Err(format!("it leads out of {}", self.root.display()));
@@ -66,7 +71,8 @@ impl<'a> Reading<'a> {
         }
         self.most -= text.len().min(self.most);
         self.open.push(resolved.real.clone());
-        let text = self.with_included(text.trim_start_matches('\u{feff}'), resolved.real.parent().unwrap_or(self.root));
+        let text =
+            self.with_included(text.trim_start_matches('\u{feff}'), resolved.real.parent().unwrap_or(&resolved.real));
         self.open.pop();
         Ok(text)
     }

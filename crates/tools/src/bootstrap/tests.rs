@@ -27,7 +27,7 @@ impl Tree {
     fn read_within(&self, workspace: &str, most: usize) -> Vec<(String, Result<String, String>)> {
         let found = Bootstrap::find(&self.at(workspace), &self.at("user/own"), Some(&self.at("user")));
         let user = self.at("user");
-        let files = found.read(&Protected::folder(self.at("user/own")), most).into_iter();
+        let files = found.read(&Protected::folder(self.at("user/own")), &Sandbox::default(), most).into_iter();
         files.map(|file| (file.path.strip_prefix(&user).unwrap().display().to_string(), file.text)).collect()
     }
 
@@ -112,7 +112,9 @@ fn r41_instructions_that_cannot_be_read_are_named_and_block_nothing() {
     fs::write(home.join("config.toml"), "key").unwrap();
     symlink("home/config.toml", tree.at("user/proj/AGENTS.md")).unwrap();
     let found = Bootstrap::find(&tree.at("user/proj"), &tree.at("user/own"), None);
-    let [BootstrapFile { text: Err(why), .. }] = &found.read(&Protected::folder(home), usize::MAX)[..] else {
+    let [BootstrapFile { text: Err(why), .. }] =
+        &found.read(&Protected::folder(home), &Sandbox::default(), usize::MAX)[..]
+    else {
         panic!("a file of limulus itself was read")
     };
     assert!(why.contains("limulus"), "{why}");
@@ -158,7 +160,7 @@ fn r41_the_files_of_an_agent_come_after_the_instructions_in_a_fixed_order() {
     assert!(found.has_first_session());
     let later = found.without_first_session();
     assert!(!later.has_first_session());
-    assert_eq!(later.read(&Protected::default(), usize::MAX).len(), 9);
+    assert_eq!(later.read(&Protected::default(), &Sandbox::default(), usize::MAX).len(), 9);
 }
 
 /// R41: a line `@PATH` stands for that file, inside the project; what cannot be included is named, and the rest is read.
@@ -168,7 +170,7 @@ fn r41_a_bootstrap_file_includes_others_of_its_project() {
     let problems = |text: &str| {
         tree.write("user/proj/AGENTS.md", text);
         let found = Bootstrap::find(&tree.at("user/proj"), &tree.at("user/own"), Some(&tree.at("user")));
-        let file = found.read(&Protected::default(), usize::MAX).remove(0);
+        let file = found.read(&Protected::default(), &Sandbox::default(), usize::MAX).remove(0);
         (file.text.unwrap(), file.problems)
     };
     tree.write("user/proj/a/rules.md", "use tabs\n@b/more.md\n");
@@ -199,4 +201,27 @@ fn r41_a_bootstrap_file_includes_others_of_its_project() {
     let (text, named) = problems(&"@large.md\n@gone.md\n".repeat(1_500));
     assert!(text.len() < 3 * BOOTSTRAP_FILE_BYTES, "{}", text.len());
     assert_eq!(named.len(), 20);
+}
+
+/// R41, R67: a project may be in a folder with keys (a repository of the whole home): none of them is included.
+#[test]
+fn r41_r67_what_is_hidden_from_commands_is_not_included() {
+    let tree = Tree::new();
+    fs::create_dir(tree.at("user/proj/private")).unwrap();
+    tree.write("user/proj/private/key.md", "SECRET");
+    symlink("private/key.md", tree.at("user/proj/alias.md")).unwrap();
+    fs::hard_link(tree.at("user/proj/private/key.md"), tree.at("user/proj/other.md")).unwrap();
+    symlink("private/key.md", tree.at("user/proj/SOUL.md")).unwrap();
+    tree.write("user/proj/AGENTS.md", "@private/key.md\n@alias.md\n@other.md\nkept");
+    tree.write("user/own/USER.md", "@config.toml\nkept");
+    tree.write("user/own/config.toml", "SECRET");
+    let text = |name: &str| tree.at(name).display().to_string();
+    let hidden = vec![text("user/proj/private"), text("user/proj/private/key.md")];
+    let sandbox = Sandbox { hidden, ..Sandbox::default() };
+    let found = Bootstrap::find(&tree.at("user/proj"), &tree.at("user/own"), Some(&tree.at("user")));
+    let files = found.read(&Protected::folder(tree.at("user/own")), &sandbox, usize::MAX);
+    assert_eq!(files.len(), 3);
+    assert!(!format!("{files:?}").contains("SECRET"), "{files:?}");
+    assert_eq!(files.iter().map(|file| file.problems.len()).collect::<Vec<_>>(), [3, 0, 1]);
+    assert!(files[1].text.is_err(), "{files:?}");
 }
