@@ -34,11 +34,10 @@ impl<'a> Reading<'a> {
 
     /// Reads one of the user's own. Many keep such files elsewhere and have a link here; only they can write in this folder, which is
     /// that of limulus itself.
-    pub(super) fn own_file(mut self, path: &Path) -> Result<ReadText, String> {
+    pub(super) fn own_file(self, path: &Path) -> Result<ReadText, String> {
         let target = path.canonicalize().map_err(|error| format!("cannot read it: {error}"))?;
-        self.root = target.parent().unwrap_or(&target).to_owned();
-        self.is_own = true;
-        self.file(&target)
+        let root = target.parent().unwrap_or(&target).to_owned();
+        Self { root, is_own: true, ..self }.file(&target)
     }
 
     pub(super) fn file(mut self, path: &Path) -> Result<ReadText, String> {
