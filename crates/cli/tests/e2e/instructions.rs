@@ -102,7 +102,7 @@ fn r41_a_service_refuses_a_relative_workspace_and_makes_one_for_an_agent_without
 pub(crate) fn r41_the_prompt_is_shown_part_by_part_as_the_model_receives_it() {
     let server = Planned::start(|_, _| Does::Answer(whole(&["done"])));
     let home = Home::new().served_at(&server.base_url);
-    for folder in [home.file(".git"), home.file("docs"), home.path().to_owned()] {
+    for folder in [home.file(".git"), home.file("docs"), home.path()] {
         fs::create_dir_all(folder).unwrap();
     }
     for (name, text) in [
