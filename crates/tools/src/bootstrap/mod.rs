@@ -93,8 +93,8 @@ impl Bootstrap {
         self
     }
 
-    /// Reads them, in the order in which the model receives them. What is hidden from commands is not read either. All of them have at most `most` bytes; instructions are kept longest,
-    /// of these what is nearest to the workspace.
+    /// Reads them, in the order in which the model receives them, without what is hidden from commands. All of them have at most
+    /// `most` bytes; instructions are kept longest, of these what is nearest to the workspace.
     pub fn read(self, protected: &Protected, sandbox: &Sandbox, most: usize) -> Vec<BootstrapFile> {
         let protected = &protected.clone().and(&crate::sandbox::hidden(sandbox));
         let mut left = most.min(BOOTSTRAP_BYTES);
