@@ -1,7 +1,6 @@
 //! `limulus events`: prints the events of a session or of the whole home, as subscribers receive them.
 
 use std::convert::Infallible;
-use std::time::Duration;
 
 use clap::Args;
 use client::{StreamTarget, look};
@@ -12,12 +11,10 @@ use views::SessionKey;
 
 use super::follower::quit_on_signals;
 use super::stream::{DrawnStream, Followed};
+use super::unanswered::{LOOK, Unanswered};
 use crate::error::{CliError, failed};
 use crate::render::{Screen, Style};
 use crate::show::choice::SessionFilter;
-
-/// Poll interval while no owner responds.
-const LOOK: Duration = Duration::from_millis(200);
 
 /// Print the events of a session or of the whole home, one JSON object a line
 #[derive(Debug, Args)]
@@ -54,18 +51,18 @@ pub(crate) async fn run(args: EventsArgs, globals: &Globals) -> Result<(), CliEr
         return stream.read(|_| true, never).map(drop);
     }
     quit_on_signals()?;
-    let mut reported = false;
+    let mut unanswered = Unanswered::default();
     loop {
         if let Some(Ok(owner_client)) = look(&globals.home, false).await {
             if let Followed::Refused(error) = stream.follow(owner_client, never).await? {
                 return Err(failed(error));
             }
-            reported = false;
+            unanswered.reset();
         } else {
             // A state is a line at every read: only an owner sends new ones.
             stream.read(|event| !event.is_state(), never)?;
         }
-        if !std::mem::replace(&mut reported, true) {
+        if unanswered.is_news(&globals.home) {
             stream.screen().say("limulus: no process that answers owns this home; waiting for one");
         }
         tokio::time::sleep(LOOK).await;

@@ -52,6 +52,7 @@ mod steering;
 mod stream;
 mod summary;
 mod task;
+mod unanswered;
 pub(crate) mod undo;
 pub(crate) mod usage;
 pub(crate) mod wait;

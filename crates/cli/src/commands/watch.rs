@@ -1,8 +1,6 @@
 //! `limulus runs watch`: draws a run that some process executes, from its beginning. It acquires no lock. If the
 //! command ends, the run continues.
 
-use std::time::Duration;
-
 use clap::Args;
 use client::{OwnerClient, StreamTarget, look};
 use config::Globals;
@@ -18,13 +16,11 @@ use super::follower::{can_approve, quit_on_signals};
 use super::paused::Pauses;
 use super::stream::{DrawnStream, Followed};
 use super::task::must_fit;
+use super::unanswered::{LOOK, Unanswered};
 use crate::args::AnswerArgs;
 use crate::error::{CliError, failed};
 use crate::render::{Screen, Style, set_markdown};
 use crate::show::choice::RunChoice;
-
-/// Poll interval while no owner responds.
-const LOOK: Duration = Duration::from_millis(200);
 
 /// Watch a run: its answer, its tool calls and what it waits for; exit with the run's exit code
 #[derive(Debug, Args)]
@@ -59,7 +55,7 @@ pub(crate) async fn run(args: WatchArgs, globals: &Globals) -> Result<(), CliErr
     }
     let pauses = Pauses::of(session.key.clone());
     let stream = DrawnStream::new(StreamTarget::Run(session.key, run), reader, true, args.from, screen);
-    let mut watch = Watch { globals, run, stream, pauses, reported: false, settled: false };
+    let mut watch = Watch { globals, run, stream, pauses, unanswered: Unanswered::default(), settled: false };
     let ended = watch.until_ended().await?;
     super::agent::outcome(watch.run, &ended)?;
     must_fit(&watch.stream.lines.reader, watch.run, &ended.text).await
@@ -71,8 +67,7 @@ struct Watch<'a> {
     stream: DrawnStream,
     /// The pauses of its session.
     pauses: Pauses,
-    /// Whether the user was notified that there is no owner.
-    reported: bool,
+    unanswered: Unanswered,
     /// Whether the line was drawn that settled the message before its run started.
     settled: bool,
 }
@@ -142,7 +137,7 @@ impl Watch<'_> {
 
     /// Draws the lines of an owner until the run has ended or the owner is gone.
     async fn follow(&mut self, owner_client: OwnerClient) -> Result<Option<Seen>, CliError> {
-        if std::mem::take(&mut self.reported) {
+        if self.unanswered.reset() {
             self.stream.screen().say("… the home has an owner again");
         }
         let (run, settled, pauses) = (self.run, &mut self.settled, &mut self.pauses);
@@ -193,7 +188,9 @@ impl Watch<'_> {
     async fn wait(&mut self) -> Result<(), CliError> {
         // It may have stopped since it was looked at. What is paused is not continued by an owner either, and is named.
         self.name_pause()?;
-        if !self.pauses.is_named() && !std::mem::replace(&mut self.reported, true) {
+        if self.pauses.is_named() {
+            self.unanswered.reset();
+        } else if self.unanswered.is_news(&self.globals.home) {
             let key = self.stream.lines.target.key().to_owned();
             self.stream.screen().say(&format!(
                 "… no process that answers owns this home: `limulus resume {key}` continues the run; waiting for an owner"

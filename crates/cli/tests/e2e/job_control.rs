@@ -167,14 +167,24 @@ pub(crate) fn r15_a_terminal_that_becomes_narrower_keeps_no_row_of_a_running_com
     for (columns, rows) in [(40, 30), (60, 16)] {
         let home = Home::new();
         let line = "x".repeat(120);
-        let write = format!("until test -e go; do echo {line}; echo x >> beats; sleep 0.02; done");
+        let beat = format!("echo {line}; echo x >> beats");
+        let write = format!(
+            "for i in 1 2 3 4 5 6; do {beat}; done; until test -e on; do sleep 0.02; done; \
+             until test -e go; do {beat}; sleep 0.02; done"
+        );
         home.put("write.sh", write);
         // Where rows are free below the cursor, tmux keeps them, and what is above scrolls away instead.
         let script = "seq 1 40; LIMULUS; echo exit=$?; cat";
         let message = "run `sh write.sh and some words more so that its line is longer than the new width`";
         let terminal = Terminal::script(&home, script, &["agent", "--yes", "-m", message]);
         until("its rows", || terminal.screen().matches("xxx…\n").count() == 5);
+        // A frame that is on its way to the terminal when it becomes narrower is wrapped by it, and nobody can erase that.
+        // So the command is silent, and the next frame of the spinner is as far away as it can be.
+        let spinner = || terminal.screen().lines().find(|line| is_spinner(line)).and_then(|line| line.chars().next());
+        let first = spinner();
+        until("the next frame", || spinner() != first);
         terminal.resize(columns, rows);
+        home.put("on", "");
         let before = beats(&home);
         until("more output", || beats(&home) > before + 50);
         let history = terminal.history();
