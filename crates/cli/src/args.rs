@@ -64,6 +64,8 @@ pub(crate) enum Command {
     Policy(commands::policy::PolicyArgs),
     /// Show the system prompt that the next run of this folder would receive, part by part, with tokens and origins
     Prompt(commands::prompt::PromptArgs),
+    /// List, show, check and add skills: folders with a file SKILL.md, whose instructions the model reads when a task needs them
+    Skills(commands::skills::SkillsArgs),
     /// Show what of the sandbox for commands holds here, and try it
     Sandbox(commands::sandbox::SandboxArgs),
     /// List and answer the calls that wait for approval; list and revoke what was allowed for good

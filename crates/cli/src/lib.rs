@@ -121,6 +121,7 @@ fn carry_out(command: Command, globals: Result<Globals, config::ConfigError>) ->
         Command::Status(args) => commands::status::run(args, &globals?),
         Command::Policy(args) => commands::policy::run(args, &globals?),
         Command::Prompt(args) => commands::prompt::run(args, &globals?),
+        Command::Skills(args) => commands::skills::run(args, &globals?),
         Command::Agents(args) => commands::agents::run(&args, &globals?),
         Command::Sessions(args) => match args.writing() {
             Ok(writing) => wait_for(commands::sessions::write(writing, &globals?)),

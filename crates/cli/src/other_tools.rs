@@ -47,8 +47,12 @@ const OPTIONS: &[(&[&str], &str)] = &[
     (&["--resume"], "`limulus resume` resumes what is unfinished, `-c` continues the conversation of this folder"),
     (&["--cd", "--cwd", "--dir", "--directory", "-C"], "`--workspace DIR` is the folder to work in"),
     (&["--print"], "`limulus \"TEXT\"` prints the answer and ends, and so does `-p TEXT`"),
-    (&["--system-prompt", "--append-system-prompt"], "instructions are in AGENTS.md of the project"),
-    (&["--sandbox"], "a sandbox is not there yet; `tools.exec.policy` says which commands need approval"),
+    (&["--append-system-prompt"], "`--append-system TEXT` adds to the system prompt; instructions are in AGENTS.md"),
+    (
+        &["--system-prompt", "--system-prompt-file"],
+        "`--system FILE` has a system prompt of your own; instructions are in AGENTS.md",
+    ),
+    (&["--sandbox"], "commands have a sandbox: `sandbox.mode` says which, `--no-sandbox` leaves it out"),
 ];
 
 /// What to do instead of a word that is no command, and whether this answers a neighbouring tool. The words after it may be the

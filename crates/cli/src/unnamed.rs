@@ -197,6 +197,7 @@ fn argument(command: &mut Command) -> Option<SessionArgument<'_>> {
         | Command::Status(_)
         | Command::Policy(_)
         | Command::Prompt(_)
+        | Command::Skills(_)
         | Command::Sandbox(_)
         | Command::Agents(_)
         | Command::Answer(_)

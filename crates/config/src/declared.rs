@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::{
-    AtLimit, DropPolicy, Interrupt, OnExpiry, Policy, QueueMode, Recover, ResumeMode, SandboxMode, SandboxRoot,
-    Thinking, Unattended,
+    AtLimit, DropPolicy, Interrupt, OnExpiry, Policy, PromptProfile, QueueMode, Recover, ResumeMode, SandboxMode,
+    SandboxRoot, Thinking, Unattended,
 };
 
 use serde::Deserialize as _;
@@ -170,6 +170,11 @@ section! {
             "The folder in which it works, relative to the current folder; ~ is your home folder; `--workspace DIR` overrides it for one command";
         instructions: Option<bool> => false, Flag,
             "Whether the system prompt has the bootstrap files (AGENTS.md and others) of the project and of the home. Not set: true";
+        prompt: Option<PromptProfile> => "minimal", Word(&["full", "minimal", "none"]),
+            "How much of the system prompt it has: full | minimal = no skills, and of the bootstrap files only AGENTS.md and TOOLS.md | none = only who it is. Not set: full";
+        #[serde(default, deserialize_with = "one_or_more_if_set")]
+        skills: Option<Vec<String>> => ["code-review"], Patterns(PatternOf::Skill),
+            "The skills that it may have; [] = none. Not set: all that the project and the user have";
         thinking: Option<Thinking> => "medium", Word(LEVELS),
             "How much it thinks: off | minimal | low | medium | high | xhigh. Not set: the provider's default";
         history_turns: Option<u32> => 50, Number(1, 1_000_000),
@@ -564,6 +569,11 @@ section! {
         principal: Vec<String> => ["local"], Patterns(PatternOf::Principal),
             "Who began the run: local = the user, agent = an agent; not set: anybody";
     }
+}
+
+/// The same, of a key that may not be set.
+fn one_or_more_if_set<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
+    one_or_more(deserializer).map(Some)
 }
 
 /// A text, or a list of texts.

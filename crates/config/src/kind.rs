@@ -60,6 +60,8 @@ pub(super) enum PatternOf {
     Agent,
     /// The name of a session.
     Session,
+    /// The name of a skill.
+    Skill,
     /// Who began a run.
     Principal,
     /// The path of a file or folder, absolute or below the home folder (`~/`).
@@ -80,7 +82,7 @@ impl PatternOf {
                 let name = name.rsplit_once(':').filter(|(_, port)| is_port(port)).map_or(name, |(name, _)| name);
                 text == "*" || is_word(name) && name.is_ascii() && !name.contains(['/', ':', '*', '@', '?'])
             }
-            Self::Agent | Self::Session => is_word(text),
+            Self::Agent | Self::Session | Self::Skill => is_word(text),
             Self::Principal => Principal::ALL.iter().any(|principal| principal.name() == text),
             Self::Place => {
                 let path = text.strip_prefix("~/").map_or(text.starts_with('/'), |rest| !rest.is_empty());
@@ -101,6 +103,7 @@ impl PatternOf {
             }
             Self::Agent => "the name of an agent, or a list of them",
             Self::Session => "the name of a session, such as \"main\" or \"review-*\", or a list of them",
+            Self::Skill => "the name of a skill, or a list of them, possibly empty",
             Self::Principal => "local (the user began the run) or agent (an agent did), or a list of them",
             Self::Place => "an absolute path, or one that begins with ~/, or a list of them",
         }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use engine::tables::limits::{WINDOW_LEAST, WINDOW_SMALL};
 use engine::{
-    Candidate, Compaction, Hash, Limits, Overrides, Policy, Sandbox, SandboxMode, SandboxRoot, Settings, Thinking,
-    Titles, ToolSpec, Unattended, WorkspaceCopy,
+    Candidate, Compaction, Hash, Limits, Overrides, Policy, PromptProfile, PromptSettings, Sandbox, SandboxMode,
+    SandboxRoot, Settings, Thinking, Titles, ToolSpec, Unattended, WorkspaceCopy,
 };
 use models::{Api, Levels, level_name};
 use runtime::SessionContext;
+use tools::{Protected, SkillPlaces};
 
 use super::Config;
 use super::credentials::Credential;
@@ -35,7 +36,7 @@ pub struct Subject<'a> {
     pub overrides: &'a Overrides,
     /// Its session.
     pub session: SessionContext<'a>,
-    /// The date that the system prompt names, `YYYY-MM-DD`.
+    /// The date, which is among the facts that its model receives, `YYYY-MM-DD`; empty = it receives none.
     pub date: &'a str,
 }
 
@@ -135,16 +136,24 @@ impl Config {
         let titles = self.titles(agent, candidates.first())?;
         let of_titles = titles.iter().filter_map(|titles| titles.by.as_ref());
         let addresses = self.addresses_of(candidates.iter().chain(&compaction.by).chain(of_titles));
+        let user = self.user_folder();
+        let facts = facts(subject.date, workspace, user.as_deref());
+        let has_skills = agent.prompt.unwrap_or_default() == PromptProfile::Full
+            && agent.skills.as_ref().is_none_or(|names| !names.is_empty())
+            && SkillPlaces { workspace, user: user.as_deref(), protected: &Protected::default() }.has_any();
+        let tools = self.tools(subject.overrides);
+        let granted = |policy| if subject.overrides.allow && policy == Policy::Ask { Policy::Allow } else { policy };
+        let exec = self.values.tools.exec.policy.otherwise();
         let (workspace, copy) = match self.copy(workspace, subject)? {
             Some((copy, workspace)) => (workspace, Some(copy)),
             None => (workspace.to_owned(), None),
         };
-        let granted = |policy| if subject.overrides.allow && policy == Policy::Ask { Policy::Allow } else { policy };
-        let exec = self.values.tools.exec.policy.otherwise();
         let settings = Settings {
             agent: subject.agent.to_owned(),
             workspace: workspace.display().to_string(),
-            date: subject.date.to_owned(),
+            // Older versions had it in the system prompt, which providers then read anew each day.
+            date: String::new(),
+            facts,
             candidates,
             limits: self.limits(subject.overrides),
             resume: self.values.runs.resume,
@@ -167,7 +176,13 @@ impl Config {
             stop_before: stops(&subject.overrides.stop_before)?,
             plan: subject.overrides.plan,
             output_schema: subject.overrides.output_schema.as_deref().cloned(),
-            tools: self.tools(subject.overrides),
+            prompt: PromptSettings {
+                profile: agent.prompt.unwrap_or_default(),
+                system: subject.overrides.system.as_deref().map(str::to_owned),
+                append: subject.overrides.append_system.as_deref().map(str::to_owned),
+                skills: agent.skills.clone(),
+            },
+            tools: if has_skills { tools::with_skills(&tools) } else { tools },
             derived: engine::Derived::default(),
         };
         Ok(Resolved { settings, notes })
@@ -392,6 +407,14 @@ fn stops(before: &[String]) -> Result<Vec<Vec<String>>, ConfigError> {
 }
 
 /// Whether the folder that a path names depends on a current folder.
+/// What changes from day to day.
+fn facts(date: &str, workspace: &Path, user: Option<&Path>) -> String {
+    let Ok(day) = date.parse::<jiff::civil::Date>() else { return String::new() };
+    let zone = super::local_now().strftime("%:z").to_string();
+    let branch = tools::git_branch(workspace, user).map(|branch| format!("; the git branch is {branch}"));
+    format!("today is {}, {date} (UTC{zone}){}.", day.strftime("%a"), branch.unwrap_or_default())
+}
+
 fn is_relative(path: &str) -> bool {
     !path.starts_with(['/', '~'])
 }

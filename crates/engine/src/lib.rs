@@ -23,6 +23,7 @@ mod machine;
 pub mod mutants;
 mod plan;
 pub mod policy;
+mod prompt;
 mod pump;
 mod queue;
 mod sandbox;
@@ -59,6 +60,7 @@ pub use ledger::{
 pub use machine::{IllegalEdge, Lineage, LineageSegment, Machine, RecoverError, SettingsSource, StateChange};
 pub use machine::{failover, timers};
 pub use plan::{PlanItem, PlanStatus, plan_items};
+pub use prompt::{PROMPT_BYTES, PromptProfile, PromptSettings, check_prompt};
 pub use pump::{Do, Pump};
 pub use queue::{DropPolicy, Interrupt, QueueSettings};
 pub use sandbox::{CopyAct, Sandbox, SandboxMode, SandboxRoot, WorkspaceCopy};

@@ -12,6 +12,7 @@ use crate::derived::{Derived, once};
 use crate::event::Usage;
 use crate::ids::Hash;
 use crate::policy::PolicyRule;
+use crate::prompt::PromptSettings;
 use crate::sandbox::Sandbox;
 use crate::tables::budget::Budget;
 
@@ -319,8 +320,13 @@ pub struct Settings {
     pub agent: String,
     /// The absolute path of the folder that the agent works in.
     pub workspace: String,
-    /// The date that the system prompt names, `YYYY-MM-DD`.
+    /// The date that the system prompt names, `YYYY-MM-DD`; empty if the facts name it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub date: String,
+    /// What changes from day to day: the model receives it in a note before the message with which it changed. Older stored
+    /// settings have none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub facts: String,
     /// Models in the order in which they may be tried; empty only for a run that was refused.
     pub candidates: Vec<Candidate>,
     /// Time limits and retries.
@@ -368,6 +374,9 @@ pub struct Settings {
     /// not say.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub instructions: bool,
+    /// What the system prompt is made of.
+    #[serde(default, skip_serializing_if = "PromptSettings::is_default")]
+    pub prompt: PromptSettings,
     /// Where the credentials of its candidates may be sent; older stored settings do not say.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<ProviderAddress>,

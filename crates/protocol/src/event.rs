@@ -595,6 +595,9 @@ pub enum StateLine {
     Noted {
         /// The text of the note.
         text: String,
+        /// Whether it says the date and the like, which people know: a terminal does not show it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        facts: bool,
     },
     /// The lifecycle state of the session changed.
     Lifecycle {

@@ -330,6 +330,8 @@ fn settings(workload: &Workload, seed: Seed) -> Settings {
         agent: "main".into(),
         workspace: "/simulated".into(),
         date: "2026-01-01".into(),
+        facts: String::new(),
+        prompt: engine::PromptSettings::default(),
         candidates: candidates.collect(),
         limits: workload.limits,
         resume: seed.resume,

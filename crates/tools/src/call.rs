@@ -56,6 +56,10 @@ pub struct Context {
     pub secret_env: Vec<String>,
     /// Further variables that commands get besides the usual ones; a `*` at the end stands for any end.
     pub passed_env: Vec<String>,
+    /// The user's folder, whose skills the run has.
+    pub user: Option<PathBuf>,
+    /// The skills that the run may have; none = all.
+    pub skills: Option<Vec<String>>,
     /// The background commands of the session.
     pub processes: Vec<HeldProcess>,
     /// The program whose subcommand `supervise` is [`crate::supervise_main`].

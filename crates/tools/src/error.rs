@@ -11,6 +11,12 @@ pub enum ToolError {
     /// There is no tool of that name.
     #[error("there is no tool `{name}`; there are: {known}")]
     UnknownTool { name: String, known: String },
+    /// The run has no skill of that name.
+    #[error("there is no skill `{name}`{}; there are: {known}", why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default())]
+    UnknownSkill { name: String, why: Option<String>, known: String },
+    /// The file is not in the folder of the skill.
+    #[error("`{path}` leads out of the folder of the skill `{name}`; read it with the tool `read`")]
+    OutsideSkill { name: String, path: String },
     /// The run only plans.
     #[error("`{tool}` was not run: this run makes a plan and changes nothing. Put what it would do into the plan")]
     OnlyPlans { tool: String },

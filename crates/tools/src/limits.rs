@@ -58,6 +58,27 @@ pub(crate) const BOOTSTRAP_FILE_BYTES: usize = 32 << 10;
 /// Bytes of all bootstrap files in the system prompt.
 pub(crate) const BOOTSTRAP_BYTES: usize = 128 << 10;
 
+/// Bytes of a `SKILL.md` in which its front matter must be.
+pub(crate) const SKILL_HEAD_BYTES: usize = 16 << 10;
+
+/// Bytes of a text of a skill that the model receives at once.
+pub(crate) const SKILL_TEXT_BYTES: usize = 48 << 10;
+
+/// Characters of the name of a skill.
+pub(crate) const SKILL_NAME_CHARS: usize = 64;
+
+/// Characters of the description of a skill.
+pub(crate) const SKILL_DESCRIPTION_CHARS: usize = 1_024;
+
+/// Entries of a folder of skills, or of a skill, that are looked at.
+pub(crate) const SKILLS_IN_FOLDER: usize = 512;
+
+/// Files of a skill that the model receives the names of.
+pub(crate) const SKILL_FILES: usize = 64;
+
+/// Bytes of the list of skills in the system prompt, about 2,000 tokens: every request has it.
+pub(crate) const SKILL_LIST_BYTES: usize = 8 << 10;
+
 /// Folders in which instructions are looked for, upward from the workspace.
 pub(crate) const BOOTSTRAP_FOLDERS: usize = 64;
 

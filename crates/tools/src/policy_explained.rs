@@ -348,6 +348,8 @@ pub(crate) fn context_of(settings: &Settings) -> Context {
         rules: CallRules::default(),
         secret_env: vec![],
         passed_env: vec![],
+        user: None,
+        skills: None,
         processes: vec![],
         supervisor: PathBuf::from(THIS_PROGRAM),
         sandbox: settings.sandbox.clone(),

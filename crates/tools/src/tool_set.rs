@@ -24,6 +24,7 @@ use crate::process::Process;
 use crate::read::Read;
 use crate::schema_validator::SchemaValidator;
 use crate::search::{self, WebSearch};
+use crate::skills::{self, SkillTool};
 use crate::tool::{ParsedCall, Tool};
 use crate::write::Write;
 
@@ -43,6 +44,7 @@ fn built_in() -> Vec<Arc<dyn Tool>> {
         Arc::new(AskUser),
         Arc::new(Plan),
         Arc::new(WebSearch),
+        Arc::new(SkillTool),
     ]
 }
 
@@ -210,6 +212,12 @@ pub fn specs_within(timeout_s: u64) -> Arc<[ToolSpec]> {
 pub fn with_web_search(specs: &Arc<[ToolSpec]>) -> Arc<[ToolSpec]> {
     let search = BUILT_IN.entry(search::NAME).map(|entry| entry.spec.clone());
     specs.iter().cloned().chain(search).collect()
+}
+
+/// The same with `skill`, for a run that has skills.
+pub fn with_skills(specs: &Arc<[ToolSpec]>) -> Arc<[ToolSpec]> {
+    let skill = BUILT_IN.entry(skills::NAME).map(|entry| entry.spec.clone());
+    specs.iter().cloned().chain(skill).collect()
 }
 
 /// The same without those that need a user who answers, for a run that nobody attends.

@@ -223,6 +223,8 @@ fn settings(resume: ResumeMode) -> Settings {
         agent: "main".to_owned(),
         workspace: "/w".to_owned(),
         date: "2025-11-21".to_owned(),
+        facts: String::new(),
+        prompt: engine::PromptSettings::default(),
         candidates: vec![Candidate {
             provider: "offline".to_owned(),
             model: "offline".to_owned(),

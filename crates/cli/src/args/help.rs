@@ -14,7 +14,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Work", &["agent", "send", "resume", "diff", "undo", "redo"]),
     ("Look", &["status", "sessions", "agents", "prompt", "receipt", "events", "usage"]),
     ("Control", &["runs", "queue", "approvals", "answer", "sandbox", "budget", "profiles", "serve"]),
-    ("Settings", &["setup", "config", "policy", "models", "completions", "man"]),
+    ("Settings", &["setup", "config", "policy", "models", "skills", "completions", "man"]),
     ("Proofs", &["doctor", "audit", "demo", "failover", "graph"]),
 ];
 
@@ -52,6 +52,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("sessions end", &["limulus sessions end review"]),
     ("agents list", &["limulus agents list"]),
     ("prompt", &["limulus prompt", "limulus prompt --session review", "limulus prompt --check"]),
+    ("skills list", &["limulus skills list"]),
+    ("skills show", &["limulus skills show code-review"]),
+    ("skills check", &["limulus skills check", "limulus skills check ./code-review"]),
+    ("skills add", &["limulus skills add ./code-review", "limulus skills add --project ./code-review"]),
     ("approvals list", &["limulus approvals list", "limulus approvals list review --json"]),
     ("approvals show", &["limulus approvals show 3f2a"]),
     (

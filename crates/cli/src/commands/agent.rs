@@ -101,7 +101,7 @@ pub(crate) async fn run(mut args: AgentArgs, globals: &Globals) -> Result<(), Cl
     let conversation = Conversation::of(&args.conversation, args.key.as_deref(), globals)?;
     let key = &conversation.key;
     let config = Arc::new(deprecation::load(globals, args.writer.flags())?);
-    let overrides = overrides(&args, schema.clone());
+    let overrides = overrides(&args, schema.clone(), args.task.system().await?);
     // Reject what cannot run before anything is recorded.
     let subject = Subject {
         agent: &key.agent,
@@ -182,7 +182,7 @@ async fn give(
 }
 
 /// What the command line asks of the run. Its workspace is not known yet.
-fn overrides(args: &AgentArgs, schema: Option<Value>) -> Overrides {
+fn overrides(args: &AgentArgs, schema: Option<Value>, system: Option<Box<str>>) -> Overrides {
     Overrides {
         workspace: None,
         model: args.model.clone(),
@@ -196,6 +196,8 @@ fn overrides(args: &AgentArgs, schema: Option<Value>) -> Overrides {
         stop_before: args.task.stop_before.clone(),
         plan: args.task.plan,
         output_schema: schema.map(Box::new),
+        system,
+        append_system: args.task.append_system.as_deref().map(Box::from),
     }
 }
 
@@ -212,6 +214,8 @@ fn asked_of_run(overrides: Overrides) -> AgentParams {
         stop_before,
         plan,
         output_schema,
+        system,
+        append_system,
     } = overrides;
     AgentParams {
         model,
@@ -224,6 +228,8 @@ fn asked_of_run(overrides: Overrides) -> AgentParams {
         stop_before,
         plan,
         output_schema: output_schema.map(|schema| *schema),
+        system: system.map(String::from),
+        append_system: append_system.map(String::from),
         ..AgentParams::default()
     }
 }

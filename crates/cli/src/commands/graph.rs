@@ -8,7 +8,7 @@ use views::{lookup, texts, trace};
 
 use crate::error::CliError;
 use crate::show::graph::Graph;
-use crate::show::{dot, json, mermaid, open, print, svg, xstate};
+use crate::show::{chain, dot, json, mermaid, open, print, svg, xstate};
 
 /// Draw the state machine of a run from the table that the runtime obeys.
 #[derive(Debug, Args)]
@@ -19,6 +19,9 @@ pub(crate) struct GraphArgs {
     /// Draw the nodes of the agent loop (prepare, call_model, …) instead of the states; a run that waits stays in its node
     #[arg(long)]
     nodes: bool,
+    /// Print what is decided before a request and around a call, in order, instead of a drawing
+    #[arg(long, conflicts_with_all = ["nodes", "run", "session", "format"])]
+    chain: bool,
     /// Mark the state of this run (with --nodes its node) and the path that it took: its id, or a unique prefix
     #[arg(long, value_name = "RUN", conflicts_with = "session")]
     run: Option<String>,
@@ -46,6 +49,9 @@ enum Format {
 }
 
 pub(crate) fn run(args: GraphArgs, globals: &Globals) -> Result<(), CliError> {
+    if args.chain {
+        return print(&if args.json { json(&chain::chain()) } else { chain::lay_out() });
+    }
     let mut graph = if args.nodes { Graph::of_nodes() } else { Graph::of_table() };
     if args.run.is_some() || args.session.is_some() {
         let reader = open(globals)?;

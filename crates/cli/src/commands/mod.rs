@@ -47,6 +47,7 @@ mod sent;
 pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod setup;
+pub(crate) mod skills;
 pub(crate) mod status;
 mod steering;
 mod stream;

@@ -7,10 +7,11 @@ use config::{ConfigResolver, FlagValues, Globals, Subject, today};
 use engine::{Hash, Overrides, text_tokens};
 use protocol::method::{ContextParams, SessionsContext};
 use protocol::show::{ContextKind, ContextPart};
-use runtime::{Resolver as _, SessionContext, prompt};
+use runtime::prompt::{self, PromptPlaces, PromptSources};
+use runtime::{Resolver as _, SessionContext};
 use serde::Serialize;
 use tokio::sync::mpsc;
-use tools::Bootstrap;
+use tools::Secrets;
 
 use crate::deprecation;
 use crate::error::{CliError, Exit};
@@ -20,6 +21,8 @@ use crate::reading::ask;
 use crate::show::human::{Page, count};
 use crate::show::{json, print};
 
+/// What the model receives beside the prompt, as a note before a message.
+const FACTS: &str = "facts";
 /// What of a prompt comes from no file.
 const OWN: &str = "limulus";
 
@@ -119,14 +122,11 @@ fn of_next_run(agent: &str, globals: &Globals) -> Result<ShownPrompt, CliError> 
     let user = config.user_folder();
     let home = config.home().to_path_buf();
     let redaction = ConfigResolver::new(config.into(), models::Logins::default(), mpsc::channel(1).0).redaction();
-    let found = if settings.instructions {
-        Bootstrap::find(Path::new(&settings.workspace), &home, user.as_deref())
-    } else {
-        Bootstrap::default()
-    };
-    let protected = redaction.protected.and(&tools::Protected::folder(home));
-    let files = found.read(&protected, &settings.sandbox, prompt::most_bytes(&settings));
-    let whole = prompt::system(&settings, &files, user.as_deref(), &redaction.secrets);
+    let protected = redaction.protected.and(&tools::Protected::folder(home.clone()));
+    let places = PromptPlaces { home: &home, user: user.as_deref(), protected: &protected };
+    // As to a first session.
+    let sources = PromptSources::read(&settings, places, || true);
+    let whole = prompt::system(&settings, &sources, user.as_deref(), &redaction.secrets);
     let parts = prompt::parts(&whole).into_iter().map(|part| ShownPart {
         name: part.name.to_owned(),
         origin: part.file.unwrap_or(OWN).to_owned(),
@@ -135,15 +135,37 @@ fn of_next_run(agent: &str, globals: &Globals) -> Result<ShownPrompt, CliError> 
         stable: part.is_stable(),
         text: part.content().to_owned(),
     });
-    let problems = files.iter().flat_map(|file| {
-        let whole = file.text.as_ref().err().into_iter();
-        let problem = |problem: &String| PromptProblem {
-            file: file.path.display().to_string(),
-            problem: redaction.secrets.mask(problem),
-        };
-        whole.chain(&file.problems).map(problem).collect::<Vec<_>>()
+    let facts = (!settings.facts.is_empty()).then(|| ShownPart::facts(&settings.facts));
+    let problems = problems(&sources, &redaction.secrets);
+    Ok(ShownPrompt::new(parts.chain(facts).collect(), settings.tool_tokens(), problems))
+}
+
+/// What of the files and skills the model does not receive.
+fn problems(sources: &PromptSources, secrets: &Secrets) -> Vec<PromptProblem> {
+    let problem =
+        |file: &Path, problem: &str| PromptProblem { file: file.display().to_string(), problem: secrets.mask(problem) };
+    let of_files = sources.files.iter().flat_map(|file| {
+        file.text.as_ref().err().into_iter().chain(&file.problems).map(|why| problem(&file.path, why))
     });
-    Ok(ShownPrompt::new(parts.collect(), settings.tool_tokens(), problems.collect()))
+    let of_skills = sources.skills.left_out.iter().map(|skill| problem(&skill.folder, &skill.why));
+    let of_skills_used =
+        sources.skills.usable.iter().flat_map(|skill| skill.problems.iter().map(|why| problem(&skill.folder, why)));
+    of_files.chain(of_skills).chain(of_skills_used).collect()
+}
+
+impl ShownPart {
+    /// What changes from day to day, which the model receives as a note.
+    fn facts(facts: &str) -> Self {
+        let text = format!("Note from limulus: {facts}");
+        Self {
+            name: FACTS.to_owned(),
+            origin: OWN.to_owned(),
+            hash: Hash::of(text.as_bytes()),
+            tokens: text_tokens(text.as_bytes()),
+            stable: false,
+            text,
+        }
+    }
 }
 
 impl ShownPrompt {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use engine::{RunId, Settings};
+use engine::{PROMPT_BYTES, RunId, Settings, check_prompt};
 use journal::{Read as _, Reader};
 use serde_json::Value;
 use tools::{SchemaChecker, StructuredError};
@@ -27,6 +27,12 @@ pub(crate) struct TaskArgs {
     /// Answer with JSON that fits the JSON schema in this file; stdout then has that value and nothing else
     #[arg(long, value_name = "FILE")]
     pub(super) output_schema: Option<PathBuf>,
+    /// Use the text of this file in the system prompt instead of who the agent is and how it works
+    #[arg(long, value_name = "FILE")]
+    pub(super) system: Option<PathBuf>,
+    /// Add this text to the system prompt
+    #[arg(long, value_name = "TEXT")]
+    pub(super) append_system: Option<String>,
 }
 
 /// After this it is said what is waited for.
@@ -39,48 +45,73 @@ impl TaskArgs {
             (!self.stop_before.is_empty(), "--stop-before"),
             (self.plan, "--plan"),
             (self.output_schema.is_some(), "--output-schema"),
+            (self.system.is_some(), "--system"),
+            (self.append_system.is_some(), "--append-system"),
         ];
         options.into_iter().find_map(|(is_there, name)| is_there.then_some(name))
     }
 
-    /// The schema in the file of `--output-schema`, read on a thread that may block, and checked.
+    /// The schema in the file of `--output-schema`, checked.
     pub(super) async fn schema(&self) -> Result<Option<Value>, CliError> {
-        let Some(path) = self.output_schema.clone() else { return Ok(None) };
+        let Some(path) = &self.output_schema else { return Ok(None) };
         let name = path.display().to_string();
-        let mut reading = tokio::task::spawn_blocking(move || read_schema(&path));
-        // A pipe may never be written to.
-        let first = tokio::time::timeout(SILENCE, &mut reading).await;
-        let read = if let Ok(read) = first {
-            read
-        } else {
-            say!("limulus: waiting for the schema in {name}");
-            reading.await
-        };
-        let read = match read.unwrap_or_else(|error| Err(format!("it could not be read: {error}"))) {
+        let schema = read(path, tools::SCHEMA_BYTES)
+            .await
+            .and_then(|bytes| tools::parse_schema(&bytes).map_err(|error| format!("{name} is not JSON: {error}")));
+        let checked = match schema {
             Ok(schema) => {
                 let checked = SchemaChecker::of_this_program().check_schema(schema.clone()).await;
                 checked.map(|()| schema).map_err(|why| format!("{name}: {why}"))
             }
             Err(why) => Err(why),
         };
-        read.map(Some).map_err(|why| CliError::Usage {
+        checked.map(Some).map_err(|why| CliError::Usage {
             what: format!("--output-schema: {why}"),
             hint: "name a file with a JSON schema, for example {\"type\":\"object\"} (docs/scripting.md)".into(),
         })
     }
+
+    /// The text in the file of `--system`. That of `--append-system` is checked with it.
+    pub(super) async fn system(&self) -> Result<Option<Box<str>>, CliError> {
+        let wrong = |what: &str, why: String| CliError::Usage {
+            what: format!("{what}: {why}"),
+            hint: "docs/prompt.md says what a prompt of your own replaces".into(),
+        };
+        if let Some(text) = &self.append_system {
+            check_prompt(text).map_err(|why| wrong("--append-system", why))?;
+        }
+        let Some(path) = &self.system else { return Ok(None) };
+        let name = path.display();
+        let text = read(path, PROMPT_BYTES).await.and_then(|bytes| {
+            let text = String::from_utf8(bytes).map_err(|_| format!("{name} is not text in UTF-8"))?;
+            check_prompt(&text).map(|()| text).map_err(|why| format!("{name}: {why}"))
+        });
+        text.map(|text| Some(text.into())).map_err(|why| wrong("--system", why))
+    }
 }
 
-/// Reads no more than a schema may have.
-fn read_schema(path: &Path) -> Result<Value, String> {
+/// Reads a file that may have so many bytes, on a thread that may block: a pipe may never be written to.
+async fn read(path: &Path, most: usize) -> Result<Vec<u8>, String> {
+    let (name, path) = (path.display().to_string(), path.to_owned());
+    let mut reading = tokio::task::spawn_blocking(move || read_at_most(&path, most));
+    let read = if let Ok(read) = tokio::time::timeout(SILENCE, &mut reading).await {
+        read
+    } else {
+        say!("limulus: waiting for the text in {name}");
+        reading.await
+    };
+    read.unwrap_or_else(|error| Err(format!("it could not be read: {error}")))
+}
+
+fn read_at_most(path: &Path, most: usize) -> Result<Vec<u8>, String> {
     let name = path.display();
     let file = File::open(path).map_err(|error| format!("{name} cannot be read: {error}"))?;
     let mut bytes = vec![];
-    let most = tools::SCHEMA_BYTES as u64 + 1;
-    file.take(most).read_to_end(&mut bytes).map_err(|error| format!("{name} cannot be read: {error}"))?;
-    if bytes.len() as u64 == most {
-        return Err(format!("{name} has more than {} KiB", tools::SCHEMA_BYTES >> 10));
+    file.take(most as u64 + 1).read_to_end(&mut bytes).map_err(|error| format!("{name} cannot be read: {error}"))?;
+    if bytes.len() > most {
+        return Err(format!("{name} has more than {} KiB", most >> 10));
     }
-    tools::parse_schema(&bytes).map_err(|error| format!("{name} is not JSON: {error}"))
+    Ok(bytes)
 }
 
 /// The value that an answer is, on one line as the model wrote it, if it fits the schema; else an error with exit code 7.

@@ -150,7 +150,7 @@ fn state_note(session: &str, line: &StateLine) -> Option<String> {
         }
         StateLine::Waiting { on: WaitFor::Lane, .. } => "… waits for a slot in its lane again".to_owned(),
         StateLine::Waiting { on, .. } if !matches!(on, WaitFor::Approval | WaitFor::Answer) => format!("… waits for {}", plain(on)),
-        StateLine::Noted { text } => format!("! the model receives: {text}"),
+        StateLine::Noted { text, facts: false } => format!("! the model receives: {text}"),
         StateLine::Ending { outcome, terminate: false } => format!("■ ending the run ({})", outcome.name()),
         StateLine::Ending { outcome, terminate: true } => {
             format!("■ ending the run ({}), and its session for good", outcome.name())
@@ -172,6 +172,7 @@ fn state_note(session: &str, line: &StateLine) -> Option<String> {
         | StateLine::Undone { .. }
         | StateLine::Erased { .. }
         | StateLine::Titled { .. }
+        | StateLine::Noted { facts: true, .. }
         | StateLine::Reported { .. }
         | StateLine::Waiting { .. }
         | StateLine::Lifecycle { .. }

@@ -1,9 +1,10 @@
-//! Layout of shapes of the protocol for people (`trace`, `audit`, `human`, `doctor`), and drawings of the transition
+//! Layout of shapes of the protocol for people (`trace`, `audit`, `chain`, `human`, `doctor`), and drawings of the transition
 //! table (`graph`, `nodes`, `arrows`, and one file a format). The gateway makes the shapes from a journal. No drawing has an
 //! edge that is not in the table.
 
 pub(crate) mod arrows;
 pub(crate) mod audit;
+pub(crate) mod chain;
 pub(crate) mod choice;
 pub(crate) mod doctor;
 pub(crate) mod dot;

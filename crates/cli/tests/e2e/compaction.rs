@@ -254,7 +254,7 @@ fn r11_r14_a_kill_in_a_compaction_leaves_the_old_history_and_the_next_owner_cont
     until("a summary that is asked for", || server.seen().iter().any(is_summary));
     agent.kill();
     let shown = home.json(&["sessions", "show"]);
-    assert_eq!((&shown["run_state"], &shown["transcript"][0]["role"]), (&json!("compacting"), &json!("user")));
+    assert_eq!((&shown["run_state"], &shown["transcript"][0]["role"]), (&json!("compacting"), &json!("note")));
     home.run(&["resume"]).expect_code(0);
     let shown = home.json(&["sessions", "show"]);
     assert_eq!((&shown["run_state"], &shown["transcript"][0]["role"]), (&json!("idle"), &json!("summary")));
@@ -364,8 +364,8 @@ pub(crate) fn r41_a_request_holds_the_newest_turns_of_the_history() {
     assert_eq!(more, [0, 2, 2, 2], "each earlier turn is a question and an answer");
     let context = home.json(&["sessions", "context"]);
     let asked = context["parts"].as_array().expect("parts").iter().filter(|part| part["what"] == "user").count();
-    assert_eq!((asked, &context["left_out"]), (2, &4.into()), "{context}");
+    assert_eq!((asked, &context["left_out"]), (2, &5.into()), "{context}");
     let page = home.run(&["sessions", "context"]).expect_code(0).out;
-    assert!(page.contains("it leaves out 4 older items"), "{page}");
+    assert!(page.contains("it leaves out 5 older items"), "{page}");
     assert_eq!(server.violations(), [""; 0]);
 }

@@ -63,7 +63,7 @@ pub(crate) fn r11_r21_a_message_after_a_killed_deletion_loses_nothing() {
         let home = killed(talked(), point);
         say(&home, "one", "a new beginning");
         assert_eq!(holding(&home.path(), MARKER), Vec::<String>::new(), "{point}");
-        assert_eq!(home.json(&["sessions", "show", "one"])["transcript"].as_array().expect("it").len(), 2, "{point}");
+        assert_eq!(home.json(&["sessions", "show", "one"])["transcript"].as_array().expect("it").len(), 3, "{point}");
         assert!(list(&home, &["--search", "beginning"]).contains("a new beginning"), "{point}");
         assert!(unfinished(&home).is_empty(), "{point}");
         home.run(&["doctor"]).expect_code(0);
@@ -87,7 +87,7 @@ pub(crate) fn r10_r21_a_deletion_that_cannot_erase_says_so_and_the_next_owner_tr
     home.run(&["resume"]).expect_code(0);
     assert!(unfinished(&home).is_empty());
     assert_eq!(holding(&home.path(), MARKER), Vec::<String>::new());
-    assert_eq!(home.json(&["sessions", "show", "one"])["transcript"].as_array().expect("it").len(), 2);
+    assert_eq!(home.json(&["sessions", "show", "one"])["transcript"].as_array().expect("it").len(), 3);
     assert!(list(&home, &["--search", "beginning"]).contains("a new beginning"));
 }
 

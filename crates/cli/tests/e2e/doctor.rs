@@ -564,7 +564,7 @@ fn r10_r13_a_salvaged_session_continues_in_a_new_branch_and_nothing_is_executed_
     let lines = home.run(&["audit", "--json", "--verify"]).expect_code(0).lines();
     let seam = lines.iter().position(|line| line["event"] == "forked").expect("the new branch begins with it");
     assert_eq!((lines[seam - 1]["branch"].as_str(), &lines[seam]["seq"]), (Some(old.as_str()), &1.into()));
-    assert_eq!(lines[seam - 1]["seq"], 13);
+    assert_eq!(lines[seam - 1]["seq"], 14);
     // The damaged branch can still be audited.
     let audit = home.run(&["audit", "--branch", &old]).expect_code(65);
     assert!(audit.out.contains("✗ its payload does not match its hash"), "{audit:?}");
@@ -620,19 +620,19 @@ fn r10_unused_content_is_reported_and_removed_by_command() {
 
     let report = home.run(&["doctor"]).expect_code(0).out;
     for part in [
-        "8 bodies (24 B) and 1 piece of output that nothing refers to",
+        "9 bodies (27 B) and 1 piece of output that nothing refers to",
         "1 folder in calls/",
         "calls/notes was not created by limulus",
     ] {
         assert!(report.contains(part), "{part}: {report}");
     }
-    assert_eq!(home.json(&["doctor"])["collectable"], serde_json::json!({"bodies": 8, "bytes": 24, "progress": 1}));
+    assert_eq!(home.json(&["doctor"])["collectable"], serde_json::json!({"bodies": 9, "bytes": 27, "progress": 1}));
     let asked = home.run(&["doctor", "--repair", "collect"]).expect_code(3);
     assert!(asked.verdict().contains("--yes") && call.exists(), "{asked:?}");
     let did = home.run(&["doctor", "--repair", "collect", "--yes"]).expect_code(0).out;
     assert!(
         did.contains(
-            "→ 8 bodies (24 B) and 1 piece of output that nothing refers to are removed, and 1 folder in calls/"
+            "→ 9 bodies (27 B) and 1 piece of output that nothing refers to are removed, and 1 folder in calls/"
         ),
         "{did}"
     );

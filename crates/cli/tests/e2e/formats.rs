@@ -238,7 +238,7 @@ pub(crate) fn r45_an_image_that_is_attached_and_one_that_is_read_are_sent_on_eac
         assert!(bodies[1].contains("there.png: image/png, 30×20"), "{api}: {}", bodies[1]);
 
         let transcript = home.json(&["sessions", "show"])["transcript"].clone();
-        for (item, name) in [(0, "sent.png"), (2, "there.png")] {
+        for (item, name) in [(1, "sent.png"), (3, "there.png")] {
             let file = &transcript[item]["attachments"][0];
             assert_eq!(
                 (&file["name"], &file["media_type"]),

@@ -120,7 +120,7 @@ pub(crate) fn r41_the_prompt_is_shown_part_by_part_as_the_model_receives_it() {
         shown["parts"].as_array().unwrap().iter().map(|part| part[field].as_str().unwrap().to_owned()).collect()
     };
     let files = ["AGENTS.md", "SOUL.md", "USER.md", "BOOTSTRAP.md", "MEMORY.md"];
-    let names = [&["identity", "tools", "safety"], &files[..], &["workspace", "today"]].concat();
+    let names = [&["identity", "tools", "safety"], &files[..], &["workspace", "facts"]].concat();
     assert_eq!(of(&shown, "name"), names);
     assert!(of(&shown, "origin")[5].ends_with("/USER.md") && of(&shown, "origin")[0] == "limulus");
     assert_eq!(
@@ -133,15 +133,16 @@ pub(crate) fn r41_the_prompt_is_shown_part_by_part_as_the_model_receives_it() {
     let checked = home.run(&["prompt", "--check"]).expect_code(1);
     assert!(checked.out.contains("AGENTS.md: @gone.md") && checked.err.contains("1 part left out"), "{checked:?}");
     home.run(&["agent", "-m", "go"]).expect_code(0);
-    let received = prompts(&server).pop().unwrap();
+    let received = server.seen().pop().unwrap().body["messages"].clone();
+    let received = format!("{}{}", received[0]["content"].as_str().unwrap(), received[1]["content"].as_str().unwrap());
     for text in of(&shown, "text") {
         assert!(received.contains(&text), "{text}\n--- is not in\n{received}");
     }
     let session = home.json(&["prompt", "--session", "main"]);
-    assert_eq!(
-        [of(&session, "name"), of(&session, "text"), of(&session, "hash")],
-        [of(&shown, "name"), of(&shown, "text"), of(&shown, "hash")]
-    );
+    for field in ["name", "text", "hash"] {
+        let (session, shown) = (of(&session, field), of(&shown, field));
+        assert_eq!(session, shown[..shown.len() - 1], "the facts are a note of the conversation");
+    }
     let human = home.run(&["prompt"]).expect_code(0).out;
     assert!(human.contains("## SOUL.md (") && human.contains("\nbe kind\n"), "{human}");
     // A later session of the agent is not introduced again, and the first one still is.

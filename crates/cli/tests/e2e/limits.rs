@@ -153,10 +153,10 @@ pub(crate) fn r52_a_run_in_a_loop_is_warned_and_then_stopped() {
     assert!(verdict.contains("the same call of `ls` came with the same result 6 times"), "{verdict}");
     assert!(verdict.contains("runs.loop_stop_after"), "it says what can be done: {verdict}");
     let messages: Vec<usize> = server.seen().iter().map(|seen| seen.messages).collect();
-    assert_eq!(messages, [2, 4, 6, 9, 11, 13], "the note is one message more from the fourth request on");
+    assert_eq!(messages, [3, 5, 7, 10, 12, 14], "the note is one message more from the fourth request on");
     let context = home.json(&["sessions", "context"]);
     let notes = context["parts"].as_array().expect("parts").iter().filter(|part| part["what"] == "note").count();
-    assert_eq!(notes, 1, "{context}");
+    assert_eq!(notes, 2, "this one, and the date: {context}");
     home.assert_usable("main");
 
     let home = home.with("LIMULUS_RUNS__LOOP_WARN_AFTER", "off").with("LIMULUS_RUNS__LOOP_STOP_AFTER", "off");

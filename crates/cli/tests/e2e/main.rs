@@ -79,6 +79,7 @@ mod sessions;
 mod setup;
 mod show;
 mod signals;
+mod skills;
 mod slow;
 mod status;
 mod structured;

@@ -43,11 +43,13 @@ fn answer(asked: &Asked) -> String {
     }
 }
 
-/// The notes that the model has received in the session `main`.
+/// The notes but those with the date that the model has received in the session `main`.
 fn notes(home: &Home) -> Vec<String> {
     let session = home.json(&["sessions", "show"]);
     let items = session["transcript"].as_array().expect("a conversation").iter();
-    items.filter(|item| item["role"] == "note").map(|item| item["text"].as_str().expect("a text").to_owned()).collect()
+    let texts =
+        items.filter(|item| item["role"] == "note").map(|item| item["text"].as_str().expect("a text").to_owned());
+    texts.filter(|text| !text.starts_with("Note from limulus: today is ")).collect()
 }
 
 /// R13 R43: the plan is shown each time that it changes, as lines to a person and as one line of the stream to a program.

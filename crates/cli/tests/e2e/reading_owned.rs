@@ -96,6 +96,8 @@ fn settings() -> Settings {
         agent: "main".to_owned(),
         workspace: "/".to_owned(),
         date: "2025-11-21".to_owned(),
+        facts: String::new(),
+        prompt: engine::PromptSettings::default(),
         candidates: vec![Candidate {
             provider: "offline".to_owned(),
             model: "offline".to_owned(),

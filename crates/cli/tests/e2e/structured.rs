@@ -165,7 +165,7 @@ pub(crate) fn r61_a_schema_in_a_pipe_is_waited_for_and_said_and_one_with_a_key_t
     rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RWXU).unwrap();
     let path = fifo.display().to_string();
     let agent = home.start(&["agent", "--output-schema", &path, "-m", "How many?"]);
-    agent.until_err(&format!("waiting for the schema in {path}"));
+    agent.until_err(&format!("waiting for the text in {path}"));
     std::fs::write(&fifo, r#"{"type":"object"}"#).unwrap();
     agent.finish().expect_code(0);
     home.put("schema.json", r#"{"type":"object","type":"array"}"#);

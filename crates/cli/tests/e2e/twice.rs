@@ -256,6 +256,13 @@ beside_an_owner! {
         r41_the_prompt_is_shown_part_by_part_as_the_model_receives_it,
         r41_a_configured_workspace_that_is_not_there_is_not_made,
     }
+    skills {
+        r41_a_run_has_the_skills_that_are_there_when_it_begins,
+        r41_a_message_that_begins_with_the_name_of_a_skill_has_the_model_use_it,
+        r41_skills_are_listed_shown_checked_and_added,
+        r41_a_message_may_bring_its_own_prompt,
+        r41_r66_each_request_begins_with_the_one_before_it,
+    }
     one_line {
         r61_a_message_needs_no_command,
         r61_a_pipe_alone_is_the_message,
@@ -347,6 +354,11 @@ beside_an_owner! {
 
 /// The tests that run once, by file and name, each with its reason; `*` is a whole file.
 const ONCE: &[(&str, &str, &str)] = &[
+    (
+        "skills",
+        "r41_r67_a_skill_is_listed_then_read_and_its_script_runs_in_the_sandbox",
+        "a sandbox is that of whoever owns the home, and is tried with one",
+    ),
     ("job_control", "r15_what_a_shell_wrote_during_a_stop_stays", "stops the process that owns the home and draws"),
     (
         "tasks",

@@ -166,6 +166,12 @@ pub struct Overrides {
     /// The JSON schema of its answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Box<serde_json::Value>>,
+    /// What stands in its system prompt for who the agent is and how it works.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system: Option<Box<str>>,
+    /// What is added to its system prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub append_system: Option<Box<str>>,
 }
 
 /// Why an answer to an approval request or a question was refused.
@@ -407,6 +413,8 @@ pub enum Note {
     SchemaMismatch,
     /// A plan with open steps, which the model would not see any more.
     Plan,
+    /// The date and the like, which have changed or which the model would not see any more.
+    Facts,
 }
 
 /// A long result of a call, truncated to its beginning and its end.

@@ -14,6 +14,7 @@ use crate::ledger::{CooldownLifted, CooldownSet};
 use crate::mutant;
 use crate::settings::{Candidate, Limits, ResumeMode, Thinking};
 use crate::state::{History, Lifecycle, Phase, PrepareStage, Repeat, Session};
+use crate::tables::chain::{BEFORE_REQUEST, ChainLink};
 use crate::tables::compaction::CompactionStep;
 use crate::tables::failover::{AtEnd, Cools, rule_of};
 use crate::tables::limits::{TITLE_MS, WINDOW_LEAST};
@@ -84,33 +85,55 @@ impl Machine {
         }
     }
 
-    /// Takes the next step of the run, or its first once the prompt is there.
+    /// Takes the next step of the run, or its first once the prompt is there: what the chain decides.
     fn advance_preparing(&mut self, moment: Moment) -> bool {
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return false };
-        let alone = run.counts.candidates.compaction.alone;
-        let (prompt, answered) = (run.prompt, run.step.answered);
-        if prompt.is_none() && !alone {
+        if run.prompt.is_none() && !run.counts.candidates.compaction.alone {
             return false;
         }
-        if answered && !self.check_repeats(moment) {
-            return true;
+        let candidate = match self.pick(moment) {
+            Pick::Ask(candidate) => Some(candidate),
+            Pick::Wait(_) => None,
+        };
+        for row in &BEFORE_REQUEST {
+            match self.decide_link(row.link, candidate, moment) {
+                Move::Next => {}
+                Move::Again => return true,
+                Move::Waits => return false,
+            }
         }
-        let picked = self.pick(moment);
-        if let Pick::Ask(candidate) = picked
-            && !alone
-        {
-            self.remind_of_plan(candidate, moment);
-        }
-        if let Pick::Ask(candidate) = picked
-            && (!alone && !mutant!(BudgetNotAsked) && !self.check_budget(candidate, moment)
-                || self.compact_first(candidate, moment))
-        {
-            return true;
-        }
-        if !alone && self.request_grant(moment) {
-            return false;
-        }
-        self.begin_request(moment)
+        false
+    }
+
+    /// What a link of the chain decides before a request to this candidate; none if all of them are cooling down.
+    fn decide_link(&mut self, link: ChainLink, candidate: Option<u32>, moment: Moment) -> Move {
+        let Some(run) = self.session.as_ref().and_then(Session::run) else { return Move::Waits };
+        let (alone, answered) = (run.counts.candidates.compaction.alone, run.step.answered);
+        let asked = candidate.filter(|_| !alone);
+        let stops = match link {
+            ChainLink::LoopGuard => answered && !self.check_repeats(moment),
+            ChainLink::Facts => {
+                if let Some(candidate) = asked {
+                    self.remind_of_facts(candidate, moment);
+                }
+                false
+            }
+            ChainLink::Plan => {
+                if let Some(candidate) = asked {
+                    self.remind_of_plan(candidate, moment);
+                }
+                false
+            }
+            ChainLink::Budget => {
+                asked.is_some_and(|candidate| !mutant!(BudgetNotAsked) && !self.check_budget(candidate, moment))
+            }
+            ChainLink::CompactionGuard => candidate.is_some_and(|candidate| self.compact_first(candidate, moment)),
+            ChainLink::Grant if !alone && self.request_grant(moment) => return Move::Waits,
+            ChainLink::Grant => false,
+            ChainLink::SteerIn if self.begin_request(moment) => true,
+            ChainLink::SteerIn => return Move::Waits,
+        };
+        if stops { Move::Again } else { Move::Next }
     }
 
     /// Sends the next request, the first of another step if the last was answered. Returns whether something follows at
@@ -323,6 +346,17 @@ impl Machine {
             self.request_failed(request, failure, moment);
         }
     }
+}
+
+/// What follows from the decision of a link of the chain.
+#[derive(Clone, Copy)]
+enum Move {
+    /// The next link decides.
+    Next,
+    /// Something else comes first; then the chain begins anew.
+    Again,
+    /// Nothing more follows from the state alone.
+    Waits,
 }
 
 /// What changes when a run tries again.

@@ -13,6 +13,7 @@ mod compaction;
 mod effects;
 mod ending;
 mod erasure;
+mod facts;
 pub mod failover;
 mod labels;
 mod model_notices;

@@ -39,6 +39,11 @@ pub(super) fn plan(items: &[PlanItem]) -> String {
     format!("Note from limulus: your plan, as you last set it, is still open:{}", lines.collect::<String>())
 }
 
+/// Before the message with which the date or the like has changed.
+pub(super) fn facts(facts: &str) -> String {
+    format!("Note from limulus: {facts}")
+}
+
 /// A call that the budget does not allow.
 pub(super) const NOTHING_LEFT: &str = "Not run: the budget is used up.";
 

@@ -130,6 +130,7 @@ impl Machine {
         self.keep(content);
         self.settings = Some(Arc::clone(settings));
         let inputs = self.take_starting(moment);
+        self.state_facts(&inputs, moment);
         self.emit(RunStarted { run: lane.run, inputs, settings: hash }, moment.now);
     }
 

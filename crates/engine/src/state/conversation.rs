@@ -11,7 +11,7 @@ use super::run::Run;
 use super::session::Lifecycle;
 use super::transcript::Transcript;
 use crate::body::Body;
-use crate::ids::Timestamp;
+use crate::ids::{Hash, Timestamp};
 
 /// The half of a session that begins anew after a deletion, and that a rewind will take back to a checkpoint. Its title is
 /// in it: it names what was said.
@@ -40,6 +40,9 @@ pub struct Conversation {
     /// The plan of the model; none if it has set none, or one without steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<ConversationPlan>,
+    /// The note with the facts that the model received last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts: Option<Hash>,
     /// When the one before it was deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begun_at: Option<Timestamp>,
@@ -58,6 +61,7 @@ impl Conversation {
             model_title: None,
             title_asks: 0,
             plan: None,
+            facts: None,
             begun_at: None,
         }
     }

@@ -1,6 +1,7 @@
 //! The tables of the engine, one a file. The machine obeys them, the drawings are made from them, and tests walk them.
 
 pub mod budget;
+pub mod chain;
 pub mod compaction;
 pub mod failover;
 pub(crate) mod launchers;

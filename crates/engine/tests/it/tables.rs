@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use engine::Counters;
 use engine::failover::{Strategy, recover};
+use engine::tables::chain::{AROUND_CALL, BEFORE_REQUEST};
 use engine::tables::failover::{AtEnd, ErrorKind, FailureCategory, First, RULES, Recoverability, rule_of};
 use engine::tables::lifecycle::{self, LifecycleCause, LifecycleKind};
 use engine::tables::limits::{END_GRACE_MS, PROCESS_MS};
@@ -662,4 +663,30 @@ fn r05_the_state_can_be_written_out_and_read_back_whole() {
         let read: engine::Session = serde_json::from_str(&json).unwrap();
         assert_eq!(&read, world.session(), "{script}");
     }
+}
+
+/// R65: a call that needs approval passes the links of its chain in their order, and each decides with one of its events.
+#[test]
+fn r65_a_call_passes_the_links_of_its_chain_in_order() {
+    let mut world = run("create\nopen 1\nmessage \"hello\"\nlane\nprepared\nsay call 0 write {\"path\":\"a\"}\nend");
+    for line in ["checked 0 ask \"write a?\"", "answer 0 yes", "ended 0 done \"written\""] {
+        crate::support::script::run_line(&mut world, line);
+    }
+    let records = world.surviving();
+    let kinds: Vec<&str> = records.iter().map(|record| record.event.kind()).collect();
+    let mut at = 0;
+    // This call changes no file.
+    for link in AROUND_CALL.iter().filter(|link| link.decides != ["files_changed"]) {
+        let found = kinds[at..].iter().position(|kind| link.decides.contains(kind));
+        at += found.unwrap_or_else(|| panic!("{} after {at}: {kinds:?}", link.name));
+    }
+}
+
+/// R65: the order of the chain before a request is the one that is printed: no link is left out or there twice.
+#[test]
+fn r65_every_link_is_in_the_chain_once() {
+    let links: BTreeSet<_> = BEFORE_REQUEST.iter().map(|row| row.link).collect();
+    let names: BTreeSet<_> = BEFORE_REQUEST.iter().map(|row| row.name).chain(AROUND_CALL.map(|row| row.name)).collect();
+    assert_eq!((links.len(), names.len()), (BEFORE_REQUEST.len(), BEFORE_REQUEST.len() + AROUND_CALL.len()));
+    assert_eq!(BEFORE_REQUEST[BEFORE_REQUEST.len() - 1].name, "steer_in", "the last link sends");
 }

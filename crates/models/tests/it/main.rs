@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod anthropic;
+mod caching;
 mod failures;
 mod faults;
 mod fuzz;

@@ -12,7 +12,7 @@ use proptest::test_runner::{Config, FileFailurePersistence};
 use serde_json::Value;
 
 /// The wire formats.
-fn formats() -> impl Iterator<Item = Api> {
+pub(crate) fn formats() -> impl Iterator<Item = Api> {
     Api::ALL.into_iter().map(|(api, _)| api).filter(|api| *api != Api::Offline)
 }
 
@@ -83,7 +83,7 @@ fn tool(name: &str) -> ToolSpec {
     }
 }
 
-fn request(system: &Arc<str>, tools: usize) -> Request {
+pub(crate) fn request(system: &Arc<str>, tools: usize) -> Request {
     Request {
         candidate: Candidate {
             provider: "acme".to_owned(),

@@ -226,6 +226,13 @@ pub struct AgentParams {
     /// answer does not fit. Such a message begins a run of its own, as with `stopBefore`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<serde_json::Value>,
+    /// What stands in the system prompt for who the agent is and how it works, at most 64 KiB. Such a message begins a run of its
+    /// own, as with `stopBefore`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system: Option<String>,
+    /// What is added to the system prompt, at most 64 KiB. Such a message begins a run of its own, as with `stopBefore`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub append_system: Option<String>,
     /// The folder that the agent works in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,

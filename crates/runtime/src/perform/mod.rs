@@ -349,6 +349,8 @@ fn call_request(
         sandbox: settings.sandbox.clone(),
         secret_env,
         passed_env,
+        user: job.shared.resolver.user_folder(),
+        skills: settings.prompt.skills.clone(),
         processes: processes(job)?,
         supervisor: job.shared.supervisor.clone(),
     };

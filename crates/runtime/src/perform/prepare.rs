@@ -4,10 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use engine::{BodyKind, Content, Failure, FailureClass, Report, Settings};
-use tools::Bootstrap;
 
 use super::Reporter;
-use crate::prompt;
+use crate::prompt::{self, PromptPlaces, PromptSources};
 use crate::runtime::{Redaction, Shared};
 
 pub(super) async fn perform(shared: Arc<Shared>, settings: Arc<Settings>, key: String, reporter: Reporter) {
@@ -39,21 +38,12 @@ fn no_workspace(workspace: &str) -> Failure {
 }
 
 async fn system(shared: Arc<Shared>, settings: Arc<Settings>, key: String) -> String {
-    let user = shared.resolver.user_folder();
-    let found = if settings.instructions {
-        Bootstrap::find(Path::new(&settings.workspace), &shared.home, user.as_deref())
-    } else {
-        Bootstrap::default()
-    };
-    if found.is_empty() {
-        return prompt::system(&settings, &[], user.as_deref(), &tools::Secrets::default());
-    }
     let making = move || {
         let Redaction { secrets, protected, .. } = shared.resolver.redaction();
-        let is_later = found.has_first_session() && !is_first_session(&shared, &settings.agent, &key);
-        let found = if is_later { found.without_first_session() } else { found };
-        let files = found.read(&protected.and(&shared.own), &settings.sandbox, prompt::most_bytes(&settings));
-        prompt::system(&settings, &files, user.as_deref(), &secrets)
+        let (user, protected) = (shared.resolver.user_folder(), protected.and(&shared.own));
+        let places = PromptPlaces { home: &shared.home, user: user.as_deref(), protected: &protected };
+        let sources = PromptSources::read(&settings, places, || is_first_session(&shared, &settings.agent, &key));
+        prompt::system(&settings, &sources, user.as_deref(), &secrets)
     };
     // Files may be on a disk that is slow.
     tokio::task::spawn_blocking(making).await.expect("it neither panics nor is cancelled")

@@ -19,13 +19,15 @@ const INSTRUCTIONS: &[&str] = &["AGENTS.md", "CLAUDE.md"];
 /// What an agent of the user has beside them, in the order in which the model receives it. What changes most often is last.
 const OF_AGENT: [&[&str]; 7] = [
     &["SOUL.md"],
-    &["TOOLS.md"],
+    &[TOOLS],
     &["IDENTITY.md"],
     &["USER.md"],
     &["HEARTBEAT.md"],
     &[FIRST_SESSION],
     &["MEMORY.md", "memory.md"],
 ];
+/// Notes on tools and machines.
+const TOOLS: &str = "TOOLS.md";
 /// What only the first session of an agent receives.
 const FIRST_SESSION: &str = "BOOTSTRAP.md";
 
@@ -90,6 +92,13 @@ impl Bootstrap {
     #[must_use]
     pub fn without_first_session(mut self) -> Self {
         self.files.retain(|file| !file.is_for_first_session());
+        self
+    }
+
+    /// Those that an agent receives which works for another one: instructions, and notes on tools.
+    #[must_use]
+    pub fn for_a_helper(mut self) -> Self {
+        self.files.retain(|file| file.is_instructions || file.path.file_name().is_some_and(|name| name == TOOLS));
         self
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use engine::{
     Body, CallId, CallOutcome, Content, EffectId, Epoch, Event, FileKind, FilesChanged, Hash, LineDiff, MessageSealed,
-    Next, Outcome, PlanSet, Record, RunEnded, RunId, RunRow, Seq, Settings, Timestamp, plan_items,
+    Next, Note, Outcome, PlanSet, Record, RunEnded, RunId, RunRow, Seq, Settings, Timestamp, plan_items,
 };
 use journal::{Entry, Error, Read};
 use protocol::event::{
@@ -455,7 +455,9 @@ fn plain(source: Source<'_>, event: &Event) -> Option<Stream> {
             Stream::Compaction(CompactionLine::Done { before, after, by: None, results })
         }
         Event::Uncompacted(e) => Stream::Compaction(CompactionLine::Undone { items: e.restored.len() as u32 }),
-        Event::Noted(e) => Stream::State(StateLine::Noted { text: source.text(&e.body.hash) }),
+        Event::Noted(e) => {
+            Stream::State(StateLine::Noted { text: source.text(&e.body.hash), facts: e.note == Note::Facts })
+        }
         Event::CandidateCooldownSet(e) => {
             Stream::State(StateLine::Cooling { model: e.model.clone(), until: e.until, class: e.class })
         }

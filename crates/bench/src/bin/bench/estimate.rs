@@ -166,6 +166,8 @@ fn settings(model: &str) -> Settings {
         agent: "main".into(),
         workspace: "/bench".into(),
         date: "2026-01-01".into(),
+        facts: String::new(),
+        prompt: engine::PromptSettings::default(),
         candidates: vec![candidate],
         limits: Limits::default(),
         resume: ResumeMode::Restart,

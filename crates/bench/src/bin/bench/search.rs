@@ -213,6 +213,8 @@ fn context(folder: &Path, workspace: &Path) -> Result<Context, Problem> {
         secret_env: vec![],
         sandbox: engine::Sandbox::default(),
         passed_env: vec![],
+        user: None,
+        skills: None,
         processes: vec![],
         supervisor: PathBuf::new(),
     })

@@ -95,6 +95,8 @@ impl runtime::Resolver for Local {
             agent: agent.to_owned(),
             workspace: self.workspace.to_string_lossy().into_owned(),
             date: "2026-01-01".into(),
+            facts: String::new(),
+            prompt: engine::PromptSettings::default(),
             candidates: vec![candidate],
             // Its rounds are all alike.
             limits: Limits {

@@ -405,6 +405,8 @@ pub(super) fn settings() -> Settings {
         agent: "main".into(),
         workspace: "/".into(),
         date: "2026-01-01".into(),
+        facts: String::new(),
+        prompt: engine::PromptSettings::default(),
         candidates: vec![Candidate {
             provider: "scripted".into(),
             model: "wire".into(),

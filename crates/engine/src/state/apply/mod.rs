@@ -345,8 +345,10 @@ impl Session {
     /// The model receives the note behind all earlier items.
     fn noted(&mut self, e: &Noted) {
         self.conversation.transcript.push(Item::Note { body: e.body }, self.account.head);
-        if e.note == Note::MemoryFlush {
-            self.conversation.transcript.ask_flush();
+        match e.note {
+            Note::MemoryFlush => self.conversation.transcript.ask_flush(),
+            Note::Facts => self.conversation.facts = Some(e.body.hash),
+            Note::Repeats | Note::WrapUp | Note::Closing | Note::Raised | Note::SchemaMismatch | Note::Plan => {}
         }
         if let Some(run) = self.run_mut() {
             run.noted(e);

@@ -291,7 +291,7 @@ impl Run {
             Note::Closing => self.budget.wrap_up = WrapUp::Closing,
             Note::Raised => self.budget.wrap_up = WrapUp::Not,
             Note::SchemaMismatch => self.has_schema_mismatch = true,
-            Note::MemoryFlush | Note::Plan => {}
+            Note::MemoryFlush | Note::Plan | Note::Facts => {}
         }
     }
 

@@ -96,6 +96,8 @@ fn accepted(message: MessageId) -> MessageAccepted {
         stop_before: vec!["edit".into()],
         plan: true,
         output_schema: Some(Box::new(serde_json::json!({ "type": "object" }))),
+        system: Some("You review.".into()),
+        append_system: Some("Be brief.".into()),
     };
     MessageAccepted {
         message,

@@ -276,6 +276,8 @@ pub(crate) fn settings() -> Settings {
         agent: "main".into(),
         workspace: "/home/u/limulus".into(),
         date: "2026-11-21".into(),
+        facts: String::new(),
+        prompt: engine::PromptSettings::default(),
         candidates: vec![model("one")],
         // Both limits of a run at once would arm two times in every script; `set` sets others.
         limits: Limits { deadline_ms: Some(600_000), stall_ms: None, tool_timeout_ms: 120_000, ..Limits::default() },

@@ -207,6 +207,7 @@ fn set(world: &mut World, key: &str, value: &str) {
             let of = number() * 1_000_000;
             world.settings.candidates[0].price = Some(Price { input: of, cached: of, cache_written: of, output: of });
         }
+        "facts" => value.clone_into(&mut world.settings.facts),
         "history_turns" => world.settings.history_turns = Some(number() as u32),
         "loop_warn" => limits.loop_warn_after = number() as u32,
         "loop_stop" => limits.loop_stop_after = number() as u32,

@@ -106,7 +106,15 @@ async fn command(
         stop_before: params.stop_before,
         plan: params.plan,
         output_schema: params.output_schema.map(Box::new),
+        system: params.system.map(String::into_boxed_str),
+        append_system: params.append_system.map(String::into_boxed_str),
     };
+    let prompts = [("system", &overrides.system), ("appendSystem", &overrides.append_system)];
+    for (name, text) in prompts.into_iter().filter_map(|(name, text)| Some((name, text.as_deref()?))) {
+        engine::check_prompt(text).map_err(|why| {
+            Error::invalid(format!("`{name}`: {why}"), "docs/prompt.md says what a prompt of your own replaces")
+        })?;
+    }
     let mode = mode_of(params.mode, &overrides)?;
     if let Some(why) = overrides.stop_before.iter().find_map(|name| tools::tools_of(name).err()) {
         return Err(Error::invalid(
@@ -152,6 +160,8 @@ fn mode_of(mode: Option<QueueMode>, overrides: &Overrides) -> Result<Option<Queu
         ("stopBefore", !overrides.stop_before.is_empty()),
         ("plan", overrides.plan),
         ("outputSchema", overrides.output_schema.is_some()),
+        ("system", overrides.system.is_some()),
+        ("appendSystem", overrides.append_system.is_some()),
     ];
     let Some((name, _)) = asks.into_iter().find(|(_, asks)| *asks) else { return Ok(mode) };
     match mode.unwrap_or(QueueMode::Followup) {

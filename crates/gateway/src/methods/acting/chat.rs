@@ -3,13 +3,16 @@
 //! also one that begins with a path.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use engine::tables::routing::MODES;
 use engine::{Acknowledgement, Command, Override, Overrides, QueueMode, RunRow, Session, SessionRow, Thinking, Usage};
 use protocol::method::{AbortParams, AgentParams, CompactParams, PauseParams, RunParams, RunResumeParams};
+use runtime::SessionContext;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tools::{SkillNeeds, SkillPlaces, Skills};
 use views::SessionKey;
 use views::{Source, count, explain, lookup, name, tokens};
 
@@ -59,8 +62,8 @@ const COMMANDS: [(&str, SlashCommand, &str); 18] = [
     ("/help", SlashCommand::Help, "shows this list"),
 ];
 
-/// Bytes of a word that may be meant as a command.
-const NAME_BYTES: usize = 20;
+/// Bytes of a word that may be meant as a command, or as a skill.
+const NAME_BYTES: usize = 64;
 
 const LEVELS: [Thinking; 6] =
     [Thinking::Off, Thinking::Minimal, Thinking::Low, Thinking::Medium, Thinking::High, Thinking::Xhigh];
@@ -107,7 +110,12 @@ pub(super) async fn handle(
     key: &SessionKey,
     params: &AgentParams,
 ) -> Result<Option<Handled>, Error> {
-    let Some((word, rest)) = parse(&params.message) else { return unknown(&params.message).map_or(Ok(None), Err) };
+    let Some((word, rest)) = parse(&params.message) else {
+        return match like_a_command(&params.message) {
+            Some((name, rest)) => of_skill(caller, key, (name, rest), params).await.map(Some),
+            None => Ok(None),
+        };
+    };
     let chat = Chat { caller, key };
     if matches!(word, SlashCommand::Undo | SlashCommand::Diff | SlashCommand::Exit) && !rest.is_empty() {
         let hint = "send it alone; `limulus undo --help` and `limulus diff --help` show what these commands can do";
@@ -130,16 +138,48 @@ fn parse(text: &str) -> Option<(SlashCommand, &str)> {
     Some((*word, rest.trim()))
 }
 
-/// The error for a message whose first word looks like a command and is none.
-fn unknown(text: &str) -> Option<Error> {
-    let first = text.split(char::is_whitespace).next()?;
+/// The name in the first word of a message, if that looks like a command, and what stands behind it.
+fn like_a_command(text: &str) -> Option<(&str, &str)> {
+    let (first, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let name = first.strip_prefix('/').filter(|name| !name.is_empty() && name.len() <= NAME_BYTES)?;
-    if !name.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-') {
-        return None;
+    let is_of_names = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    (name.bytes().all(is_of_names) && !name.bytes().all(|byte| byte.is_ascii_digit())).then(|| (name, rest.trim()))
+}
+
+/// A message that begins with the name of a skill has the model use it. Another first word that looks like a command is an error.
+async fn of_skill(
+    caller: &Caller,
+    key: &SessionKey,
+    (name, rest): (&str, &str),
+    params: &AgentParams,
+) -> Result<Handled, Error> {
+    let skills = skills_of(caller, key, params).await;
+    if let Some(skill) = skills.get(&name.to_ascii_lowercase()) {
+        let text = format!("Use the skill `{}`: read it with the tool `skill` first.\n\n{rest}", skill.name);
+        return Ok(Handled::Message(text.trim_end().to_owned()));
     }
     let known = COMMANDS.map(|(name, ..)| name).join(", ");
-    let hint = format!("there are {known}; a message that begins with it needs a space before it");
-    Some(Error::invalid(format!("there is no command {first}"), hint))
+    let skills = skills.usable.iter().flat_map(|skill| [", /", &skill.name]).collect::<String>();
+    let hint = format!("there are {known}{skills}; a message that begins with it needs a space before it");
+    Err(Error::invalid(format!("there is no command /{name}"), hint))
+}
+
+/// The skills that the run of a message would have.
+async fn skills_of(caller: &Caller, key: &SessionKey, params: &AgentParams) -> Skills {
+    let service = Arc::clone(&caller.service);
+    let overrides = Overrides { workspace: params.workspace.clone(), ..Overrides::default() };
+    let (agent, key) = (key.agent.clone(), key.to_string());
+    let finding = move || {
+        let resolver = service.runtime.resolver();
+        let session = SessionContext { key: Some(&key), ..SessionContext::default() };
+        let settings = resolver.settings(&agent, session, &overrides).ok()?;
+        let (user, protected) = (resolver.user_folder(), resolver.redaction().protected);
+        let workspace = settings.known_workspace();
+        let places = SkillPlaces { workspace: Path::new(&workspace), user: user.as_deref(), protected: &protected };
+        let needs = SkillNeeds::of_this_process();
+        settings.tool("skill").map(|_| Skills::find(places, &needs, settings.prompt.skills.as_deref()))
+    };
+    tokio::task::spawn_blocking(finding).await.ok().flatten().unwrap_or_default()
 }
 
 /// The commands, a line each.

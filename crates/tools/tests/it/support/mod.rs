@@ -37,6 +37,8 @@ impl World {
             agent: "main".to_owned(),
             workspace: workspace.display().to_string(),
             date: "2026-11-02".to_owned(),
+            facts: String::new(),
+            prompt: engine::PromptSettings::default(),
             candidates: Vec::new(),
             limits: Limits::default(),
             resume: ResumeMode::Restart,
@@ -74,6 +76,8 @@ impl World {
             secret_env: Vec::new(),
             sandbox: engine::Sandbox::default(),
             passed_env: Vec::new(),
+            user: None,
+            skills: None,
             processes: Vec::new(),
             supervisor: PathBuf::from(env!("CARGO_BIN_EXE_limulus-supervise")),
         };

@@ -1,0 +1,288 @@
+//! Skills: folders with a file `SKILL.md`, whose name and description the model always has, and whose text and other files it
+//! reads when a task needs them. They are those of the project and those of the user.
+
+mod add;
+mod call;
+mod front_matter;
+mod list;
+mod needs;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::error::ToolError;
+use crate::guard::Protected;
+use crate::limits::{BOOTSTRAP_FOLDERS, SKILL_FILES, SKILL_HEAD_BYTES, SKILL_TEXT_BYTES, SKILLS_IN_FOLDER};
+use crate::paths::Workspace;
+use crate::project::project_root;
+use crate::size::size;
+
+use front_matter::FrontMatter;
+
+pub use add::{ADDED_SKILLS, add_skill};
+pub(crate) use call::{NAME, SkillTool};
+pub use list::skill_list;
+pub use needs::SkillNeeds;
+
+/// The file that makes a folder a skill.
+pub const SKILL_FILE: &str = "SKILL.md";
+/// The folders of skills, in a folder of the project and in that of the user; the first is the strongest.
+const FOLDERS: [&str; 3] = [".limulus/skills", ".agents/skills", ".claude/skills"];
+
+/// Whose a skill is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SkillOrigin {
+    /// It is in the workspace, or in a folder above it in its project.
+    Workspace,
+    /// It is in the user's own folder.
+    User,
+}
+
+/// A skill that a run has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skill {
+    /// Its name: 1 to 64 lower-case letters, digits and hyphens.
+    pub name: String,
+    /// What it is for, on one line.
+    pub description: String,
+    /// Whose it is.
+    pub origin: SkillOrigin,
+    /// Its folder, without links.
+    pub folder: PathBuf,
+    /// The tools that it names as its own, as they are written there.
+    pub allowed_tools: Vec<String>,
+    /// What of it is not as the format has it, and does not keep it from being used.
+    pub problems: Vec<String>,
+}
+
+/// A folder of a skill that a run does not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOutSkill {
+    /// Its name, if it could be read.
+    pub name: Option<String>,
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Why.
+    pub why: String,
+}
+
+/// The skills of a workspace and of the user.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Skills {
+    /// Those that a run has, by name.
+    pub usable: Vec<Skill>,
+    /// The others.
+    pub left_out: Vec<LeftOutSkill>,
+}
+
+/// Where skills are looked for.
+#[derive(Debug, Clone, Copy)]
+pub struct SkillPlaces<'a> {
+    /// The folder that the agent works in.
+    pub workspace: &'a Path,
+    /// The user's folder.
+    pub user: Option<&'a Path>,
+    /// What is not read.
+    pub protected: &'a Protected,
+}
+
+/// A folder with skills.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    folder: PathBuf,
+    origin: SkillOrigin,
+    /// The folder out of which no link of it may lead; none = each skill may be a link to anywhere.
+    root: Option<PathBuf>,
+}
+
+impl<'a> SkillPlaces<'a> {
+    /// The folders in which there may be skills, the strongest first.
+    fn all(&self) -> Vec<Place> {
+        let root = project_root(self.workspace, self.user).unwrap_or(self.workspace);
+        let of_project = self.workspace.ancestors().take_while(|folder| folder.starts_with(root));
+        let of_project = of_project.take(BOOTSTRAP_FOLDERS).filter(|folder| Some(*folder) != self.user);
+        let within = |base: &'a Path, origin, root: Option<&Path>| {
+            let root = root.map(Path::to_owned);
+            FOLDERS.map(|name| Place { folder: base.join(name), origin, root: root.clone() })
+        };
+        let of_project = of_project.flat_map(|base| within(base, SkillOrigin::Workspace, Some(root)));
+        of_project.chain(self.user.into_iter().flat_map(|base| within(base, SkillOrigin::User, None))).collect()
+    }
+
+    /// Whether there is any skill, usable or not. It reads no content.
+    pub fn has_any(&self) -> bool {
+        let is_skill = |folder: PathBuf| folder.join(SKILL_FILE).symlink_metadata().is_ok();
+        self.all().into_iter().any(|place| entries(&place.folder).into_iter().any(is_skill))
+    }
+}
+
+impl Skills {
+    /// Finds the skills that a run has, of these names if there are any: `only`.
+    pub fn find(places: SkillPlaces<'_>, needs: &SkillNeeds, only: Option<&[String]>) -> Self {
+        let mut found = Self::default();
+        let mut known: BTreeMap<String, PathBuf> = BTreeMap::new();
+        for place in places.all() {
+            for folder in entries(&place.folder) {
+                if folder.join(SKILL_FILE).symlink_metadata().is_err() {
+                    continue;
+                }
+                let (skill, matter) = match read(&folder, &place, places.protected) {
+                    Ok(read) => read,
+                    Err(why) => {
+                        found.left_out.push(LeftOutSkill { name: None, folder, why });
+                        continue;
+                    }
+                };
+                let stronger = known
+                    .get(&skill.name)
+                    .map(|stronger| format!("the skill of the same name in {} comes before it", stronger.display()));
+                let unlisted = || {
+                    let is_listed = only.is_none_or(|only| only.contains(&skill.name));
+                    (!is_listed).then(|| "`agents.NAME.skills` does not name it".to_owned())
+                };
+                if let Some(why) = stronger.or_else(unlisted).or_else(|| needs.missing(&matter)) {
+                    let Skill { name, folder, .. } = skill;
+                    found.left_out.push(LeftOutSkill { name: Some(name), folder, why });
+                    continue;
+                }
+                known.insert(skill.name.clone(), skill.folder.clone());
+                found.usable.push(skill);
+            }
+        }
+        found.usable.sort_by(|one, other| one.name.cmp(&other.name));
+        found
+    }
+
+    /// The skill of this name.
+    pub fn get(&self, name: &str) -> Option<&Skill> {
+        self.usable.iter().find(|skill| skill.name == name)
+    }
+}
+
+/// A text of a skill, and whether it was cut.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkillText {
+    /// The text of `SKILL.md` behind its front matter, or of another file of the skill.
+    pub text: String,
+    /// Bytes of it that are left out at its end.
+    pub left_out: u64,
+}
+
+impl Skill {
+    /// Reads the folder of a skill wherever it is, as that of a user.
+    pub fn read(folder: &Path) -> Result<Self, String> {
+        let place = Place { folder: PathBuf::new(), origin: SkillOrigin::User, root: None };
+        read(folder, &place, &Protected::default()).map(|(skill, _)| skill)
+    }
+
+    /// The instructions: what stands behind the front matter.
+    pub fn instructions(&self, protected: &Protected) -> Result<SkillText, ToolError> {
+        let SkillText { text, left_out } = self.file(SKILL_FILE, protected)?;
+        let text = front_matter::split(&text).map_or(text.as_str(), |(_, body)| body).trim().to_owned();
+        Ok(SkillText { text, left_out })
+    }
+
+    /// A file of its folder, with a path relative to that. No link leads out of it.
+    pub fn file(&self, path: &str, protected: &Protected) -> Result<SkillText, ToolError> {
+        let within = Workspace::open(&self.folder, protected)?;
+        let resolved = within.resolve(path)?;
+        if !resolved.inside {
+            return Err(ToolError::OutsideSkill { name: self.name.clone(), path: path.to_owned() });
+        }
+        let (file, bytes) = resolved.open_file("read")?;
+        let mut text = vec![];
+        let failed = ToolError::file("read", resolved.shown.clone());
+        file.take(SKILL_TEXT_BYTES as u64).read_to_end(&mut text).map_err(failed)?;
+        let (text, left_out) = match String::from_utf8(text) {
+            Ok(text) => (text, bytes.saturating_sub(SKILL_TEXT_BYTES as u64)),
+            Err(error) if bytes > SKILL_TEXT_BYTES as u64 && error.utf8_error().error_len().is_none() => {
+                let valid = error.utf8_error().valid_up_to();
+                (String::from_utf8_lossy(&error.into_bytes()[..valid]).into_owned(), bytes - valid as u64)
+            }
+            Err(_) => return Err(ToolError::NotText { path: resolved.shown, bytes, what: "another encoding" }),
+        };
+        Ok(SkillText { text: text.trim_start_matches('\u{feff}').to_owned(), left_out })
+    }
+
+    /// The other files of its folder, with paths relative to it, in order; at most so many as are worth naming.
+    pub fn files(&self) -> Vec<String> {
+        let mut files = vec![];
+        let mut open = vec![self.folder.clone()];
+        while let Some(folder) = open.pop() {
+            for path in entries(&folder) {
+                let Ok(found) = path.symlink_metadata() else { continue };
+                let name = path.strip_prefix(&self.folder).unwrap_or(&path).display().to_string();
+                if found.is_dir() && open.len() < SKILL_FILES {
+                    open.push(path);
+                } else if name != SKILL_FILE && !found.is_dir() && files.len() < SKILL_FILES {
+                    files.push(name);
+                }
+            }
+        }
+        files.sort();
+        files
+    }
+}
+
+/// Reads the front matter of a skill.
+fn read(folder: &Path, place: &Place, protected: &Protected) -> Result<(Skill, FrontMatter), String> {
+    let cannot = |error: std::io::Error| format!("cannot read it: {error}");
+    let real = folder.canonicalize().map_err(cannot)?;
+    let root = match &place.root {
+        None => real.clone(),
+        Some(root) => root.canonicalize().map_err(cannot)?,
+    };
+    if !real.starts_with(&root) {
+        return Err(format!("it leads out of {}", root.display()));
+    }
+    let within = Workspace::open(&real, protected).map_err(|error| error.to_string())?;
+    let resolved = within.resolve(SKILL_FILE).map_err(|error| error.to_string())?;
+    if !resolved.inside {
+        return Err(format!("its {SKILL_FILE} leads out of it"));
+    }
+    let (file, bytes) = resolved.open_file("read").map_err(|error| error.to_string())?;
+    let mut head = vec![];
+    file.take(SKILL_HEAD_BYTES as u64).read_to_end(&mut head).map_err(cannot)?;
+    let whole = String::from_utf8_lossy(&head);
+    let text = whole.trim_start_matches('\u{feff}');
+    let (front, _) = front_matter::split(text).ok_or_else(|| {
+        format!(
+            "{SKILL_FILE} does not begin with `---`, its name and description, and another `---` within {}",
+            size(SKILL_HEAD_BYTES as u64)
+        )
+    })?;
+    let matter =
+        FrontMatter::parse(front).map_err(|why| format!("the front matter of {SKILL_FILE} is broken: {why}"))?;
+    let name = matter.name()?;
+    let description = matter.description()?;
+    let mut problems = matter.problems();
+    let of_folder = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    if of_folder != name {
+        problems.push(format!("its folder is called {of_folder:?}, and its name is {name}"));
+    }
+    if bytes > SKILL_TEXT_BYTES as u64 {
+        problems.push(format!(
+            "{SKILL_FILE} has {}; the model receives {} of it",
+            size(bytes),
+            size(SKILL_TEXT_BYTES as u64)
+        ));
+    }
+    let allowed_tools = matter.allowed_tools();
+    Ok((Skill { name, description, origin: place.origin, folder: real, allowed_tools, problems }, matter))
+}
+
+/// The entries of a folder, in order. None if it cannot be read.
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let read = fs::read_dir(folder).into_iter().flatten();
+    let mut entries: Vec<_> = read.take(SKILLS_IN_FOLDER).filter_map(|entry| Some(entry.ok()?.path())).collect();
+    entries.sort();
+    entries
+}
+
+#[cfg(test)]
+mod tests;
