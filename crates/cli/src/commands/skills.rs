@@ -287,5 +287,5 @@ fn lay_out_problems(problems: &[SkillProblem]) -> String {
 }
 
 fn line_of(SkillProblem { folder, problem, .. }: &SkillProblem) -> String {
-    format!("{}: {}", printable_line(folder), word(&printable_line(problem)))
+    format!("{}: {}", printable_line(folder), word(printable_line(problem)))
 }

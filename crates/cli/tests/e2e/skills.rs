@@ -13,9 +13,9 @@ const GREET: &str = "---\nname: greet\ndescription: Greets people. Use it when s
 
 /// Writes a skill with a script.
 fn put_skill(folder: &Path) {
-    fs::create_dir_all(folder.join("scripts")).unwrap();
-    fs::write(folder.join("SKILL.md"), GREET).unwrap();
-    fs::write(folder.join("scripts/greet.sh"), "echo \"good day, $1\"\n").unwrap();
+    fs::create_dir_all(folder.join("scripts")).expect("the folder can be made");
+    fs::write(folder.join("SKILL.md"), GREET).expect("it can be written");
+    fs::write(folder.join("scripts/greet.sh"), "echo \"good day, $1\"\n").expect("it can be written");
 }
 
 /// An answer that makes one call.
