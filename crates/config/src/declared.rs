@@ -571,11 +571,6 @@ section! {
     }
 }
 
-/// The same, of a key that may not be set.
-fn one_or_more_if_set<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
-    one_or_more(deserializer).map(Some)
-}
-
 /// A text, or a list of texts.
 fn one_or_more<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     #[derive(serde::Deserialize)]
@@ -588,6 +583,11 @@ fn one_or_more<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<
         Written::One(text) => vec![text],
         Written::More(texts) => texts,
     })
+}
+
+/// The same, of a key that may not be set.
+fn one_or_more_if_set<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
+    one_or_more(deserializer).map(Some)
 }
 
 section! {

@@ -11,7 +11,6 @@ use engine::{
 };
 use models::{Api, Levels, level_name};
 use runtime::SessionContext;
-use tools::{Protected, SkillPlaces};
 
 use super::Config;
 use super::credentials::Credential;
@@ -140,7 +139,7 @@ impl Config {
         let facts = facts(subject.date, workspace, user.as_deref());
         let has_skills = agent.prompt.unwrap_or_default() == PromptProfile::Full
             && agent.skills.as_ref().is_none_or(|names| !names.is_empty())
-            && SkillPlaces { workspace, user: user.as_deref(), protected: &Protected::default() }.has_any();
+            && tools::has_skills(workspace, user.as_deref());
         let tools = self.tools(subject.overrides);
         let granted = |policy| if subject.overrides.allow && policy == Policy::Ask { Policy::Allow } else { policy };
         let exec = self.values.tools.exec.policy.otherwise();
@@ -406,15 +405,15 @@ fn stops(before: &[String]) -> Result<Vec<Vec<String>>, ConfigError> {
     before.iter().map(|name| tools::tools_of(name).map_err(|why| ConfigError::StopBefore { why })).collect()
 }
 
-/// Whether the folder that a path names depends on a current folder.
-/// What changes from day to day.
+/// What changes from day to day. The name of a branch is the project's own word, so it stands in quotes.
 fn facts(date: &str, workspace: &Path, user: Option<&Path>) -> String {
     let Ok(day) = date.parse::<jiff::civil::Date>() else { return String::new() };
     let zone = super::local_now().strftime("%:z").to_string();
-    let branch = tools::git_branch(workspace, user).map(|branch| format!("; the git branch is {branch}"));
+    let branch = tools::git_branch(workspace, user).map(|branch| format!("; the git branch is `{branch}`"));
     format!("today is {}, {date} (UTC{zone}){}.", day.strftime("%a"), branch.unwrap_or_default())
 }
 
+/// Whether the folder that a path names depends on a current folder.
 fn is_relative(path: &str) -> bool {
     !path.starts_with(['/', '~'])
 }

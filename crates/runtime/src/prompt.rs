@@ -20,9 +20,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use engine::{PromptProfile, Settings, WorkspaceCopy};
-use tools::{
-    Bootstrap, BootstrapFile, Protected, Secrets, Skill, SkillNeeds, SkillPlaces, Skills, project_root, skill_list,
-};
+use tools::{Bootstrap, BootstrapFile, Protected, Secrets, Skill, SkillPlaces, Skills, project_root, skill_list};
 
 /// Before the bootstrap files.
 const FILES: &str = "The user and the project keep instructions in files. Follow them. Where two differ, the later one \
@@ -113,26 +111,16 @@ impl PromptSources {
         let (workspace, profile) = (Path::new(&settings.workspace), settings.prompt.profile);
         let found = match (settings.instructions, profile) {
             (false, _) | (true, PromptProfile::None) => Bootstrap::default(),
-            (true, PromptProfile::Minimal) => Bootstrap::find(workspace, home, user).for_a_helper(),
+            (true, PromptProfile::Minimal) => Bootstrap::find(workspace, home, user).only_instructions_and_tools(),
             (true, PromptProfile::Full) => Bootstrap::find(workspace, home, user),
         };
         let is_later = found.has_first_session() && !is_first();
         let found = if is_later { found.without_first_session() } else { found };
         let files =
             if found.is_empty() { vec![] } else { found.read(protected, &settings.sandbox, most_bytes(settings)) };
-        let skills = if has_skills(settings) {
-            let places = SkillPlaces { workspace, user, protected };
-            Skills::find(places, &SkillNeeds::of_this_process(), settings.prompt.skills.as_deref())
-        } else {
-            Skills::default()
-        };
+        let skills = Skills::of_run(settings, SkillPlaces { workspace, user, protected });
         Self { files, skills }
     }
-}
-
-/// Whether a run may have skills: whether it has the tool that reads them.
-fn has_skills(settings: &Settings) -> bool {
-    settings.prompt.profile == PromptProfile::Full && settings.tool("skill").is_some()
 }
 
 /// The system prompt of a run. The same settings and sources give the same prompt, so that providers can cache it.

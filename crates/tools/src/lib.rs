@@ -112,7 +112,7 @@ pub use schema_validator::{SchemaValidator, Violation};
 pub use search::{SearchApi, SearchProvider};
 pub use size::size;
 pub use skills::{
-    ADDED_SKILLS, LeftOutSkill, SKILL_FILE, Skill, SkillNeeds, SkillOrigin, SkillPlaces, SkillText, Skills, add_skill,
+    ADDED_SKILLS, LeftOutSkill, SKILL_FILE, Skill, SkillOrigin, SkillPlaces, SkillText, Skills, add_skill, has_skills,
     skill_list,
 };
 pub use structured::{SCHEMA_CHECK, SchemaChecker, StructuredError, parse_schema, schema_check_main};

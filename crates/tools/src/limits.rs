@@ -73,6 +73,9 @@ pub(crate) const SKILL_DESCRIPTION_CHARS: usize = 1_024;
 /// Entries of a folder of skills, or of a skill, that are looked at.
 pub(crate) const SKILLS_IN_FOLDER: usize = 512;
 
+/// Skills that are read for a run.
+pub(crate) const SKILLS_MOST: usize = 512;
+
 /// Files of a skill that the model receives the names of.
 pub(crate) const SKILL_FILES: usize = 64;
 

@@ -4,13 +4,11 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use config::{ConfigResolver, FlagValues, Globals, Subject, today};
-use engine::{Overrides, PromptProfile, Settings};
+use engine::{Overrides, Settings};
 use runtime::{Resolver as _, SessionContext};
 use serde::Serialize;
 use tokio::sync::mpsc;
-use tools::{
-    ADDED_SKILLS, LeftOutSkill, Protected, Skill, SkillNeeds, SkillOrigin, SkillPlaces, Skills, add_skill, project_root,
-};
+use tools::{ADDED_SKILLS, LeftOutSkill, Protected, Skill, SkillOrigin, SkillPlaces, Skills, add_skill, project_root};
 
 use crate::deprecation;
 use crate::error::{CliError, Exit};
@@ -158,9 +156,7 @@ impl Here {
     fn skills(&self) -> Skills {
         let workspace = Path::new(&self.settings.workspace);
         let places = SkillPlaces { workspace, user: self.user.as_deref(), protected: &self.protected };
-        let is_full = self.settings.prompt.profile == PromptProfile::Full;
-        let only = if is_full { self.settings.prompt.skills.as_deref() } else { Some(&[][..]) };
-        Skills::find(places, &SkillNeeds::of_this_process(), only)
+        Skills::of_run(&self.settings, places)
     }
 
     fn show(&self, name: &str) -> Result<ShownSkill, CliError> {
@@ -233,7 +229,7 @@ fn add(folder: &Path, to_project: bool, as_json: bool, globals: &Globals) -> Res
     } else {
         user.ok_or_else(|| refused("HOME is not set".to_owned()))?
     };
-    let (skill, folder) = add_skill(folder, &base.join(ADDED_SKILLS)).map_err(refused)?;
+    let (skill, folder) = add_skill(folder, &base.join(ADDED_SKILLS), to_project.then_some(&base)).map_err(refused)?;
     let shown = ShownSkill { folder: folder.display().to_string(), ..ShownSkill::of(skill) };
     let text = || {
         let folder = printable_line(&shown.folder);

@@ -118,7 +118,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("Line {line}: the tide", "the model receives it"),
     ("List the files of this folder", "the model receives it"),
     ("Note from limulus: ", "the model receives it"),
-    ("Use the skill `", "the model receives it"),
+    ("{rest}\n\nUse the skill `", "the model receives it"),
     ("; the git branch is", "the model receives it"),
     ("today is {}", "the model receives it"),
     ("READY=1", "systemd receives it"),

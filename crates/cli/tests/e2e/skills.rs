@@ -103,7 +103,12 @@ pub(crate) fn r41_a_message_that_begins_with_the_name_of_a_skill_has_the_model_u
     put_skill(&home.file(".agents/skills/greet"));
     home.run(&["agent", "-m", "/Greet Ada\nand Bob"]).expect_code(0);
     let asked = texts(&server, "user").pop().unwrap();
-    assert_eq!(asked, "Use the skill `greet`: read it with the tool `skill` first.\n\nAda\nand Bob");
+    assert_eq!(asked, "Ada\nand Bob\n\nUse the skill `greet`: read it with the tool `skill` first.");
+    let title = home.json(&["sessions", "list"])[0]["title"].clone();
+    assert!(
+        title.as_str().is_some_and(|title| title.starts_with("Ada and Bob ")),
+        "the user's words come first: {title}"
+    );
     home.run(&["agent", "-m", "/greet"]).expect_code(0);
     assert_eq!(texts(&server, "user").pop().unwrap(), "Use the skill `greet`: read it with the tool `skill` first.");
     let refused = home.run(&["agent", "-m", "/gree Ada"]).expect_code(2);
@@ -172,7 +177,19 @@ pub(crate) fn r41_a_message_may_bring_its_own_prompt() {
     home.run(&["agent", "-m", "go"]).expect_code(0);
     let prompt = texts(&server, "system").remove(0);
     assert!(prompt.starts_with("You are main,") && !prompt.contains("Be brief."), "for that run alone: {prompt}");
-    let home = home.with("LIMULUS_AGENTS__MAIN__PROMPT", "none");
+    // R61: a key in it reaches neither the model nor the journal.
+    let keyed = home
+        .with("ACME_API_KEY", "acme-key-0123456789abcdef")
+        .with("LIMULUS_PROVIDERS__ACME__PROFILES__0__KEY", "env:ACME_API_KEY");
+    keyed.put("keyed.md", "You are acme-key-0123456789abcdef.");
+    let file = keyed.file("keyed.md").display().to_string();
+    let words = ["agent", "--system", &file, "--append-system", "Use acme-key-0123456789abcdef.", "-m", "go"];
+    keyed.run(&words).expect_code(0);
+    let prompt = texts(&server, "system").remove(0);
+    assert!(prompt.contains("<appended>\nUse ") && !prompt.contains("0123456789abcdef"), "{prompt}");
+    let export = keyed.run(&["audit", "main", "--json"]).expect_code(0).out;
+    assert!(!export.contains("0123456789abcdef"), "{export}");
+    let home = keyed.with("LIMULUS_AGENTS__MAIN__PROMPT", "none");
     home.run(&["agent", "-m", "go"]).expect_code(0);
     assert_eq!(
         texts(&server, "system"),
@@ -211,8 +228,8 @@ pub(crate) fn r41_r66_each_request_begins_with_the_one_before_it() {
     }
     let asked = texts(&server, "user");
     assert_eq!([&asked[1], &asked[2], &asked[4]], ["one", "two", "three"], "{asked:?}");
-    assert!(asked[0].starts_with("Note from limulus: today is ") && asked[0].ends_with("the git branch is topic."));
-    assert!(asked[3].ends_with("the git branch is other."), "{asked:?}");
+    assert!(asked[0].starts_with("Note from limulus: today is ") && asked[0].ends_with("the git branch is `topic`."));
+    assert!(asked[3].ends_with("the git branch is `other`."), "{asked:?}");
     let shown = home.json(&["prompt"]);
     let facts = shown["parts"].as_array().unwrap().last().unwrap().clone();
     assert_eq!((&facts["name"], &facts["stable"], &facts["text"]), (&json!("facts"), &json!(false), &json!(asked[3])));

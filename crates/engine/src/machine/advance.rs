@@ -95,14 +95,8 @@ impl Machine {
             Pick::Ask(candidate) => Some(candidate),
             Pick::Wait(_) => None,
         };
-        for row in &BEFORE_REQUEST {
-            match self.decide_link(row.link, candidate, moment) {
-                Move::Next => {}
-                Move::Again => return true,
-                Move::Waits => return false,
-            }
-        }
-        false
+        let mut moves = BEFORE_REQUEST.iter().map(|row| self.decide_link(row.link, candidate, moment));
+        moves.find(|move_of| *move_of != Move::Next) == Some(Move::Again)
     }
 
     /// What a link of the chain decides before a request to this candidate; none if all of them are cooling down.
@@ -349,7 +343,7 @@ impl Machine {
 }
 
 /// What follows from the decision of a link of the chain.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Move {
     /// The next link decides.
     Next,

@@ -76,7 +76,12 @@ fn masked(shared: &Shared, mut command: Command) -> Command {
         Some(count)
     };
     match &mut command {
-        Command::Message { content, options, .. } => options.masked = mask(content).unwrap_or_default(),
+        Command::Message { content, options, overrides, .. } => {
+            options.masked = mask(content).unwrap_or_default();
+            for text in [&mut overrides.system, &mut overrides.append_system].into_iter().flatten() {
+                *text = shared.resolver.secrets().mask(text).into();
+            }
+        }
         Command::Compact { focus, .. } => drop(mask(focus)),
         Command::Label { title: Some(title), .. } => drop(mask(title)),
         // The model receives these. Whoever writes a secret into arguments means it.

@@ -95,9 +95,9 @@ impl Bootstrap {
         self
     }
 
-    /// Those that an agent receives which works for another one: instructions, and notes on tools.
+    /// Only instructions, and notes on tools.
     #[must_use]
-    pub fn for_a_helper(mut self) -> Self {
+    pub fn only_instructions_and_tools(mut self) -> Self {
         self.files.retain(|file| file.is_instructions || file.path.file_name().is_some_and(|name| name == TOOLS));
         self
     }

@@ -17,9 +17,14 @@ const BYTES: u64 = 64 << 20;
 pub const ADDED_SKILLS: &str = FOLDERS[1];
 
 /// Copies the skill in `from` into the folder of skills `into`, under its name. Files and folders are copied, with the permission to
-/// run; a link, a pipe or a device is an error, and nothing is left of the copy then. Returns the new folder.
-pub fn add_skill(from: &Path, into: &Path) -> Result<(Skill, PathBuf), String> {
+/// run; a link, a pipe or a device is an error, and nothing is left of the copy then. With `within`, no part of `into` below that
+/// folder may be a link: a project decides not where something is written. Returns the new folder.
+pub fn add_skill(from: &Path, into: &Path, within: Option<&Path>) -> Result<(Skill, PathBuf), String> {
     let skill = Skill::read(from)?;
+    let parts = into.ancestors().take_while(|part| within.is_some_and(|within| *part != within));
+    if let Some(link) = parts.into_iter().find(|part| part.is_symlink()) {
+        return Err(format!("{} is a link, and leads elsewhere", link.display()));
+    }
     let to = into.join(&skill.name);
     if to.symlink_metadata().is_ok() {
         return Err(format!("{} is there already; remove it first", to.display()));

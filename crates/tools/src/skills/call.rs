@@ -26,12 +26,12 @@ impl Tool for SkillTool {
             NAME,
             ToolClass::ReadOnly,
             "Read the instructions of a skill, with the folder that its scripts are in and the names of its other files; or one of \
-             these files.",
+             these files. Without a name: the names of all skills.",
             &json!({
                 "name": { "type": "string", "minLength": 1, "maxLength": 64, "description": "The skill." },
                 "file": { "type": "string", "minLength": 1, "description": "A file of the skill, instead of its instructions." },
             }),
-            &["name"],
+            &[],
         )
     }
 
@@ -46,7 +46,7 @@ impl Tool for SkillTool {
 
 #[derive(Debug, Deserialize)]
 struct SkillArguments {
-    name: String,
+    name: Option<String>,
     file: Option<String>,
 }
 
@@ -64,14 +64,15 @@ impl FileCall for SkillArguments {
         let places = SkillPlaces { workspace: &context.workspace, user, protected: &protected };
         let Skills { usable, left_out } =
             Skills::find(places, &SkillNeeds::of_this_process(), context.skills.as_deref());
-        let Some(skill) = usable.iter().find(|skill| skill.name == self.name) else {
-            let why = left_out.into_iter().find(|skill| skill.name.as_ref() == Some(&self.name)).map(|skill| skill.why);
-            let known = usable.iter().map(|skill| skill.name.as_str()).collect::<Vec<_>>().join(", ");
-            return Err(ToolError::UnknownSkill { name: self.name.clone(), why, known });
+        let known = || usable.iter().map(|skill| skill.name.as_str()).collect::<Vec<_>>().join(", ");
+        let Some(name) = &self.name else { return Ok(format!("{}\n", known()).into()) };
+        let Some(skill) = usable.iter().find(|skill| skill.name == *name) else {
+            let why = left_out.into_iter().find(|skill| skill.name.as_ref() == Some(name)).map(|skill| skill.why);
+            return Err(ToolError::UnknownSkill { name: name.clone(), why, known: known() });
         };
         let text = match &self.file {
             None => with_files(skill, &skill.instructions(&protected)?),
-            Some(file) => noted(&skill.file(file, &protected)?, "read it with the tool `read` to see the rest"),
+            Some(file) => noted(&skill.file(file, &protected)?, file),
         };
         Ok(text.into())
     }
@@ -89,16 +90,15 @@ fn with_files(skill: &Skill, instructions: &SkillText) -> String {
         [] => String::new(),
         tools => format!("Tools that it names: {}\n", tools.join(" ")),
     };
-    let text = noted(instructions, "its end can be read with the tool `read`");
+    let text = noted(instructions, SKILL_FILE);
     format!("Skill {} in {folder}; paths in it are relative to that folder.\n{files}{tools}\n{text}", skill.name)
 }
 
-fn noted(read: &SkillText, hint: &str) -> String {
-    let SkillText { text, left_out } = read;
+/// The text of a file, with a note on what is left out of it.
+fn noted(read: &SkillText, file: &str) -> String {
+    let (text, left_out) = (read.text.trim_end(), read.left_out);
     match left_out {
-        0 => format!("{}\n", text.trim_end()),
-        bytes => {
-            format!("{}\n[{} of {SKILL_FILE} or of this file are left out; {hint}]\n", text.trim_end(), size(*bytes))
-        }
+        0 => format!("{text}\n"),
+        bytes => format!("{text}\n[{} of {file} are left out; the tool `read` shows them]\n", size(bytes)),
     }
 }

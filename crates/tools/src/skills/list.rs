@@ -20,7 +20,11 @@ pub fn skill_list(skills: &[Skill]) -> String {
     };
     let shown: Vec<&String> = lines.iter().take_while(&mut fits).collect();
     let more = lines.len() - shown.len();
-    let more = if more == 0 { String::new() } else { format!("- and {more} more: the tool `skill` names all\n") };
+    let more = if more == 0 {
+        String::new()
+    } else {
+        format!("- and {more} more: the tool `skill` without a name lists all\n")
+    };
     shown.into_iter().map(String::as_str).chain([more.as_str()]).collect()
 }
 

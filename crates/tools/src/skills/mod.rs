@@ -12,12 +12,15 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use engine::Settings;
 use serde::Serialize;
 
 use crate::error::ToolError;
 use crate::guard::Protected;
-use crate::limits::{BOOTSTRAP_FOLDERS, SKILL_FILES, SKILL_HEAD_BYTES, SKILL_TEXT_BYTES, SKILLS_IN_FOLDER};
-use crate::paths::Workspace;
+use crate::limits::{
+    BOOTSTRAP_FOLDERS, SKILL_FILES, SKILL_HEAD_BYTES, SKILL_TEXT_BYTES, SKILLS_IN_FOLDER, SKILLS_MOST,
+};
+use crate::paths::{ResolvedPath, Workspace};
 use crate::project::project_root;
 use crate::size::size;
 
@@ -26,7 +29,7 @@ use front_matter::FrontMatter;
 pub use add::{ADDED_SKILLS, add_skill};
 pub(crate) use call::{NAME, SkillTool};
 pub use list::skill_list;
-pub use needs::SkillNeeds;
+use needs::SkillNeeds;
 
 /// The file that makes a folder a skill.
 pub const SKILL_FILE: &str = "SKILL.md";
@@ -113,25 +116,55 @@ impl<'a> SkillPlaces<'a> {
         let of_project = of_project.flat_map(|base| within(base, SkillOrigin::Workspace, Some(root)));
         of_project.chain(self.user.into_iter().flat_map(|base| within(base, SkillOrigin::User, None))).collect()
     }
+}
 
-    /// Whether there is any skill, usable or not. It reads no content.
-    pub fn has_any(&self) -> bool {
-        let is_skill = |folder: PathBuf| folder.join(SKILL_FILE).symlink_metadata().is_ok();
-        self.all().into_iter().any(|place| entries(&place.folder).into_iter().any(is_skill))
-    }
+/// Whether there may be skills: whether a folder for them has anything in it. It follows no link and reads no content, since it is
+/// asked on a thread that should not wait for a disk that somebody else has chosen; a link counts as a folder with something.
+pub fn has_skills(workspace: &Path, user: Option<&Path>) -> bool {
+    let may_have = |folder: &Path| {
+        let kind = |path: &Path| path.symlink_metadata().ok().map(|found| found.file_type());
+        let above = folder.parent().and_then(kind);
+        match (above, above.filter(fs::FileType::is_dir).and_then(|_| kind(folder))) {
+            (Some(above), _) if above.is_symlink() => true,
+            (_, Some(found)) if found.is_dir() => {
+                fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
+            }
+            (_, found) => found.is_some_and(|found| found.is_symlink()),
+        }
+    };
+    let places = SkillPlaces { workspace, user, protected: &Protected::default() };
+    places.all().iter().any(|place| may_have(&place.folder))
 }
 
 impl Skills {
-    /// Finds the skills that a run has, of these names if there are any: `only`.
-    pub fn find(places: SkillPlaces<'_>, needs: &SkillNeeds, only: Option<&[String]>) -> Self {
+    /// Finds the skills that a run with these settings has; none without the tool that reads them. What is hidden from its commands
+    /// is not read. May block.
+    pub fn of_run(settings: &Settings, places: SkillPlaces<'_>) -> Self {
+        if settings.tool(NAME).is_none() {
+            return Self::default();
+        }
+        let protected = &places.protected.clone().and(&crate::sandbox::hidden(&settings.sandbox));
+        let places = SkillPlaces { protected, ..places };
+        Self::find(places, &SkillNeeds::of_this_process(), settings.prompt.skills.as_deref())
+    }
+
+    /// Finds the skills of these places, of these names if there are any: `only`. Of a flood of them the first count.
+    fn find(places: SkillPlaces<'_>, needs: &SkillNeeds, only: Option<&[String]>) -> Self {
         let mut found = Self::default();
         let mut known: BTreeMap<String, PathBuf> = BTreeMap::new();
+        let Ok(within) = everything(places.protected) else { return found };
         for place in places.all() {
             for folder in entries(&place.folder) {
                 if folder.join(SKILL_FILE).symlink_metadata().is_err() {
                     continue;
                 }
-                let (skill, matter) = match read(&folder, &place, places.protected) {
+                if found.usable.len() + found.left_out.len() >= SKILLS_MOST {
+                    let why = format!("there are more than {SKILLS_MOST} skills, and the rest is not looked at");
+                    found.left_out.push(LeftOutSkill { name: None, folder, why });
+                    found.usable.sort_by(|one, other| one.name.cmp(&other.name));
+                    return found;
+                }
+                let (skill, matter) = match read(&folder, &place, &within) {
                     Ok(read) => read,
                     Err(why) => {
                         found.left_out.push(LeftOutSkill { name: None, folder, why });
@@ -177,7 +210,8 @@ impl Skill {
     /// Reads the folder of a skill wherever it is, as that of a user.
     pub fn read(folder: &Path) -> Result<Self, String> {
         let place = Place { folder: PathBuf::new(), origin: SkillOrigin::User, root: None };
-        read(folder, &place, &Protected::default()).map(|(skill, _)| skill)
+        let within = everything(&Protected::default()).map_err(|error| error.to_string())?;
+        read(folder, &place, &within).map(|(skill, _)| skill)
     }
 
     /// The instructions: what stands behind the front matter.
@@ -189,11 +223,8 @@ impl Skill {
 
     /// A file of its folder, with a path relative to that. No link leads out of it.
     pub fn file(&self, path: &str, protected: &Protected) -> Result<SkillText, ToolError> {
-        let within = Workspace::open(&self.folder, protected)?;
-        let resolved = within.resolve(path)?;
-        if !resolved.inside {
-            return Err(ToolError::OutsideSkill { name: self.name.clone(), path: path.to_owned() });
-        }
+        let outside = || ToolError::OutsideSkill { name: self.name.clone(), path: path.to_owned() };
+        let resolved = resolve(&everything(protected)?, &self.folder, path)?.ok_or_else(outside)?;
         let (file, bytes) = resolved.open_file("read")?;
         let mut text = vec![];
         let failed = ToolError::file("read", resolved.shown.clone());
@@ -209,18 +240,23 @@ impl Skill {
         Ok(SkillText { text: text.trim_start_matches('\u{feff}').to_owned(), left_out })
     }
 
-    /// The other files of its folder, with paths relative to it, in order; at most so many as are worth naming.
+    /// The other files of its folder, with paths relative to it, in order; at most so many as are worth naming, of so many entries
+    /// as are worth looking at. What controls a terminal or a line in a name is replaced.
     pub fn files(&self) -> Vec<String> {
-        let mut files = vec![];
+        let (mut files, mut looked_at) = (vec![], 0);
         let mut open = vec![self.folder.clone()];
         while let Some(folder) = open.pop() {
             for path in entries(&folder) {
+                looked_at += 1;
+                if files.len() >= SKILL_FILES || looked_at > SKILLS_IN_FOLDER {
+                    break;
+                }
                 let Ok(found) = path.symlink_metadata() else { continue };
                 let name = path.strip_prefix(&self.folder).unwrap_or(&path).display().to_string();
-                if found.is_dir() && open.len() < SKILL_FILES {
+                if found.is_dir() {
                     open.push(path);
-                } else if name != SKILL_FILE && !found.is_dir() && files.len() < SKILL_FILES {
-                    files.push(name);
+                } else if name != SKILL_FILE {
+                    files.push(name.replace(char::is_control, "\u{fffd}"));
                 }
             }
         }
@@ -230,7 +266,7 @@ impl Skill {
 }
 
 /// Reads the front matter of a skill.
-fn read(folder: &Path, place: &Place, protected: &Protected) -> Result<(Skill, FrontMatter), String> {
+fn read(folder: &Path, place: &Place, within: &Workspace) -> Result<(Skill, FrontMatter), String> {
     let cannot = |error: std::io::Error| format!("cannot read it: {error}");
     let real = folder.canonicalize().map_err(cannot)?;
     let root = match &place.root {
@@ -240,17 +276,20 @@ fn read(folder: &Path, place: &Place, protected: &Protected) -> Result<(Skill, F
     if !real.starts_with(&root) {
         return Err(format!("it leads out of {}", root.display()));
     }
-    let within = Workspace::open(&real, protected).map_err(|error| error.to_string())?;
-    let resolved = within.resolve(SKILL_FILE).map_err(|error| error.to_string())?;
-    if !resolved.inside {
-        return Err(format!("its {SKILL_FILE} leads out of it"));
-    }
+    let resolved = resolve(within, &real, SKILL_FILE).map_err(|error| error.to_string())?;
+    let resolved = resolved.ok_or_else(|| format!("its {SKILL_FILE} leads out of it"))?;
     let (file, bytes) = resolved.open_file("read").map_err(|error| error.to_string())?;
     let mut head = vec![];
     file.take(SKILL_HEAD_BYTES as u64).read_to_end(&mut head).map_err(cannot)?;
-    let whole = String::from_utf8_lossy(&head);
-    let text = whole.trim_start_matches('\u{feff}');
-    let (front, _) = front_matter::split(text).ok_or_else(|| {
+    let whole = match std::str::from_utf8(&head) {
+        Ok(whole) => whole,
+        // The end may be in the middle of a character.
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default()
+        }
+        Err(_) => return Err(format!("{SKILL_FILE} is not text in UTF-8")),
+    };
+    let (front, _) = front_matter::split(whole.trim_start_matches('\u{feff}')).ok_or_else(|| {
         format!(
             "{SKILL_FILE} does not begin with `---`, its name and description, and another `---` within {}",
             size(SKILL_HEAD_BYTES as u64)
@@ -274,6 +313,20 @@ fn read(folder: &Path, place: &Place, protected: &Protected) -> Result<(Skill, F
     }
     let allowed_tools = matter.allowed_tools();
     Ok((Skill { name, description, origin: place.origin, folder: real, allowed_tools, problems }, matter))
+}
+
+/// What paths are resolved in: everything, so that a folder which is hidden does not become visible because a skill is in it.
+fn everything(protected: &Protected) -> Result<Workspace, ToolError> {
+    Workspace::open(Path::new("/"), protected)
+}
+
+/// A path in the folder of a skill, without links; none if it leads out of it.
+fn resolve(within: &Workspace, folder: &Path, path: &str) -> Result<Option<ResolvedPath>, ToolError> {
+    let whole = folder.join(path);
+    let not_text = || ToolError::BadPath { path: whole.display().to_string(), reason: "it is not UTF-8" };
+    let resolved = within.resolve(whole.to_str().ok_or_else(not_text)?)?;
+    let is_inside = resolved.real.starts_with(folder);
+    Ok(is_inside.then(|| ResolvedPath { shown: path.to_owned(), ..resolved }))
 }
 
 /// The entries of a folder, in order. None if it cannot be read.

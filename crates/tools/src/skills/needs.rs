@@ -8,7 +8,7 @@ use super::front_matter::FrontMatter;
 
 /// What there is.
 #[derive(Debug, Clone)]
-pub struct SkillNeeds {
+pub(super) struct SkillNeeds {
     /// The names of the operating system.
     systems: Vec<&'static str>,
     /// The folders of programs.
@@ -18,7 +18,7 @@ pub struct SkillNeeds {
 
 impl SkillNeeds {
     /// What this process has.
-    pub fn of_this_process() -> Self {
+    pub(super) fn of_this_process() -> Self {
         let variables = std::env::vars_os().filter(|(_, value)| !value.is_empty());
         Self::of(
             std::env::consts::OS,

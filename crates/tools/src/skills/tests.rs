@@ -7,7 +7,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use super::*;
-use crate::limits::SKILL_LIST_BYTES;
+use crate::limits::{SKILL_LIST_BYTES, SKILLS_MOST};
 
 /// A user's folder with a project in it.
 struct Folders {
@@ -55,6 +55,7 @@ fn names(skills: &Skills) -> Vec<&str> {
 fn r41_the_strongest_skill_of_a_name_counts() {
     let place = Folders::new();
     assert!(place.find(&needs(), None).usable.is_empty());
+    assert!(!has_skills(&place.user.path().join("proj/sub"), Some(place.user.path())));
     place.skill(".claude/skills/both", &matter("both", "of the user"));
     place.skill(".agents/skills/mine", &matter("mine", "mine alone"));
     place.skill("proj/.agents/skills/both", &matter("both", "of the project"));
@@ -69,10 +70,8 @@ fn r41_the_strongest_skill_of_a_name_counts() {
     assert!(skills.left_out.iter().all(|left| left.why.contains("proj/sub/.claude/skills/both comes before it")));
     let only = place.find(&needs(), Some(&["mine".to_owned()]));
     assert_eq!(names(&only), ["mine"]);
-    let protected = Protected::default();
-    let at = |workspace: &Path, user| SkillPlaces { workspace, user, protected: &protected }.has_any();
-    assert!(at(&place.user.path().join("proj/sub"), None));
-    assert!(!at(tempfile::tempdir().unwrap().path(), None), "a folder without a skill has none");
+    assert!(has_skills(&place.user.path().join("proj/sub"), None));
+    assert!(!has_skills(tempfile::tempdir().unwrap().path(), None), "a folder without a skill has none");
 }
 
 /// R41: what keeps a skill from being used is named, and the others are there.
@@ -124,6 +123,10 @@ fn r41_r67_a_skill_that_cannot_be_used_is_left_out_and_named() {
         assert!(left.why.contains(why), "{folder}: {}", left.why);
         assert_eq!(names(&skills), ["good"], "{folder}");
     }
+    let latin = place.skill("proj/.agents/skills/latin", "");
+    fs::write(latin.join(SKILL_FILE), b"---\nname: latin\ndescription: caf\xe9\n---\n").unwrap();
+    let skills = place.find(&needs(), None);
+    assert!(skills.left_out.iter().any(|left| left.why == "SKILL.md is not text in UTF-8"), "{skills:?}");
     let fits = "name: fits\ndescription: x\nmetadata:\n  limulus:\n    os: [linux]\n    requires:\n      bins: [sh]\n      env: [TOKEN]";
     place.skill("proj/.agents/skills/fits", &head(fits));
     assert_eq!(names(&place.find(&needs(), None)), ["fits", "good"]);
@@ -217,4 +220,57 @@ fn r41_the_tools_that_a_skill_names_are_read_in_each_form() {
     ] {
         assert_eq!(front_matter::split(text), parts, "{text}");
     }
+}
+
+/// R41, R61: a project with a flood of skills, or a skill with a flood of files, costs no more than its bound, and no name forges a line.
+#[test]
+fn r41_r61_a_flood_of_skills_and_of_files_is_bounded() {
+    let place = Folders::new();
+    for at in 0..SKILLS_MOST {
+        place.skill(&format!("proj/.agents/skills/s{at}"), &matter(&format!("s{at}"), "x"));
+    }
+    let last = place.skill("proj/sub/.claude/skills/last", &matter("last", "x"));
+    let found = place.find(&needs(), None);
+    assert_eq!((found.usable.len(), found.left_out.len()), (SKILLS_MOST, 1));
+    assert!(found.left_out[0].why.contains("more than 512 skills"), "{:?}", found.left_out);
+    for folder in ["a", "a/b", "a/b/c"] {
+        fs::create_dir_all(last.join(folder)).unwrap();
+        for at in 0..SKILL_FILES {
+            fs::write(last.join(folder).join(format!("{at}\nforged")), "").unwrap();
+        }
+    }
+    let files = found.get("last").unwrap().files();
+    assert_eq!(files.len(), SKILL_FILES);
+    assert!(files.iter().all(|name| name.ends_with("\u{fffd}forged")), "{files:?}");
+}
+
+/// R67: what is hidden from commands is hidden from the list of skills, and a run without the tool has none.
+#[test]
+fn r67_a_hidden_skill_is_not_read() {
+    let place = Folders::new();
+    let folder = place.skill("proj/.agents/skills/secret", &matter("secret", "x"));
+    let workspace = place.user.path().join("proj");
+    let protected = Protected::default();
+    let places = SkillPlaces { workspace: &workspace, user: None, protected: &protected };
+    let mut settings = Settings { tools: crate::with_skills(&[].into()), ..Settings::default() };
+    assert_eq!(names(&Skills::of_run(&settings, places)), ["secret"]);
+    settings.sandbox.hidden = vec![folder.display().to_string()];
+    let hidden = Skills::of_run(&settings, places);
+    assert_eq!((names(&hidden).len(), hidden.left_out.len()), (0, 1), "{hidden:?}");
+    assert_eq!(Skills::of_run(&Settings::default(), places), Skills::default());
+}
+
+/// R60: a skill is added to a project only below it, whatever links the project has.
+#[test]
+fn r60_a_link_of_a_project_decides_not_where_a_skill_goes() {
+    let place = Folders::new();
+    let from = place.skill("packages/greet", &matter("greet", "x"));
+    let (project, elsewhere) = (place.user.path().join("proj"), place.user.path().join("elsewhere"));
+    fs::create_dir(&elsewhere).unwrap();
+    symlink(&elsewhere, project.join(".agents")).unwrap();
+    let refused = add_skill(&from, &project.join(ADDED_SKILLS), Some(&project)).unwrap_err();
+    assert!(refused.contains("is a link"), "{refused}");
+    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
+    // The user's own folder may be one.
+    assert!(add_skill(&from, &project.join(ADDED_SKILLS), None).is_ok());
 }

@@ -12,7 +12,7 @@ use protocol::method::{AbortParams, AgentParams, CompactParams, PauseParams, Run
 use runtime::SessionContext;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tools::{SkillNeeds, SkillPlaces, Skills};
+use tools::{SkillPlaces, Skills};
 use views::SessionKey;
 use views::{Source, count, explain, lookup, name, tokens};
 
@@ -155,8 +155,9 @@ async fn of_skill(
 ) -> Result<Handled, Error> {
     let skills = skills_of(caller, key, params).await;
     if let Some(skill) = skills.get(&name.to_ascii_lowercase()) {
-        let text = format!("Use the skill `{}`: read it with the tool `skill` first.\n\n{rest}", skill.name);
-        return Ok(Handled::Message(text.trim_end().to_owned()));
+        // The user's words come first: they are the title of a conversation.
+        let text = format!("{rest}\n\nUse the skill `{}`: read it with the tool `skill` first.", skill.name);
+        return Ok(Handled::Message(text.trim_start().to_owned()));
     }
     let known = COMMANDS.map(|(name, ..)| name).join(", ");
     let skills = skills.usable.iter().flat_map(|skill| [", /", &skill.name]).collect::<String>();
@@ -176,8 +177,7 @@ async fn skills_of(caller: &Caller, key: &SessionKey, params: &AgentParams) -> S
         let (user, protected) = (resolver.user_folder(), resolver.redaction().protected);
         let workspace = settings.known_workspace();
         let places = SkillPlaces { workspace: Path::new(&workspace), user: user.as_deref(), protected: &protected };
-        let needs = SkillNeeds::of_this_process();
-        settings.tool("skill").map(|_| Skills::find(places, &needs, settings.prompt.skills.as_deref()))
+        Some(Skills::of_run(&settings, places))
     };
     tokio::task::spawn_blocking(finding).await.ok().flatten().unwrap_or_default()
 }
