@@ -342,7 +342,7 @@ pub(crate) fn r62_a_history_is_compacted_on_demand_and_that_is_undone() {
     assert!(undone.out.contains("is undone: "), "{undone:?}");
     let undone = home.json(&["sessions", "context"]);
     let parts = |context: &Value| context["parts"].as_array().map_or(0, Vec::len);
-    assert_eq!(parts(&undone), parts(&before) + 2, "all of before, and what has come since");
+    assert_eq!(parts(&undone), parts(&before) + 3, "all of before, and the date, the message and its answer");
     home.run(&["sessions", "compact", "--undo"]).expect_code(3).expect_err("no compaction that can be undone");
     let said = home.run(&["agent", "-m", "/compact the tide"]).expect_code(0).out;
     assert!(said.starts_with("the history of agent:main:main was compacted: about "), "{said}");

@@ -232,6 +232,16 @@ fn word_for(word: &str, next: &str) -> String {
     word.to_owned()
 }
 
+/// How many entries lie before a page of the file depends on the digits of durations: the page says it twice, and the same.
+fn without_layout(page: &str) -> String {
+    let (_, good) = page.split_once("good up to BRANCH@").expect("where the good entries end");
+    let good = good.lines().next().expect("a seq");
+    assert!(good.parse::<u64>().is_ok_and(|good| good >= 10), "{page}");
+    let counted = page.replacen(&format!(" {good} entries,"), " N entries,", 1);
+    assert_ne!(counted, page, "as many entries were looked at: {page}");
+    counted.replacen(&format!("BRANCH@{good}"), "BRANCH@N", 1)
+}
+
 fn page(home: &Home) -> String {
     let doctor = home.run(&["doctor", "--data"]);
     assert_eq!(doctor.code, Some(65), "{doctor:?}");
@@ -246,6 +256,7 @@ fn r10_r18_each_damage_has_its_page() {
         let before = fs::read(database(&home)).expect("a file");
         let page = page(&home);
         assert_eq!(fs::read(database(&home)).expect("a file"), before, "{name}: looking changes nothing");
+        let page = if name == "page" { without_layout(&page) } else { page };
         insta::assert_snapshot!(name, page);
         let _ = write!(document, "### {what}\n\n```text\n$ limulus doctor --data\n{page}```\n\n");
     }

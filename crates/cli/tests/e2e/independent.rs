@@ -176,7 +176,13 @@ fn r17_r18_a_reader_of_the_page_follows_summaries_and_their_undoing() {
         home.run(&["sessions", "compact", "--undo"]).expect_code(0);
         compare(python, &home);
     }
-    assert_eq!(compare(python, &home)["sessions"][0]["transcript"][0]["role"], "user");
+    let roles = |report: &Value| {
+        let items = list(&report["sessions"][0]["transcript"]).iter();
+        items.map(|item| item["role"].as_str().expect("a role").to_owned()).collect::<Vec<_>>()
+    };
+    let begins = roles(&compare(python, &home));
+    assert_eq!(begins[..2], ["note", "user"], "the date and the first message are back");
+    assert_eq!(begins.iter().filter(|role| *role == "note").count(), 3, "the date of each summary stays: {begins:?}");
 }
 
 /// R17, R18: images that came with a message and with a result, in a session that is long enough for a snapshot.
@@ -210,11 +216,13 @@ fn r17_r18_a_reader_of_the_page_reads_notes_waits_and_ends() {
     let notes = |report: &Value| {
         list(&report["sessions"][0]["transcript"]).iter().filter(|item| item["role"] == "note").count()
     };
-    assert!(notes(&report) >= 1, "{report}");
+    // The date, that the limit is near, and that it was raised.
+    assert_eq!(notes(&report), 3, "{report}");
 
     let circles = Home::new().served_by(&server).with("LIMULUS_REQUESTS__RETRIES", "0");
     circles.run(&["agent", "-m", "rounds=9 tool=ls tokens=1"]).expect_code(1);
-    assert_eq!(notes(&compare(python, &circles)), 1);
+    // The date, and that it repeats itself.
+    assert_eq!(notes(&compare(python, &circles)), 2);
     let agent = circles.start(&["agent", "--session", "quota", "-m", "fail=429x1 tokens=1"]);
     agent.until_err("continues by itself");
     compare(python, &circles);
@@ -467,8 +475,10 @@ fn r17_r18_a_reader_of_the_page_reads_snapshots_redactions_and_anchors() {
         let items = list(&report["sessions"][0]["transcript"]).iter();
         items.map(|item| item["text"].as_str().expect("a text").to_owned()).collect::<Vec<_>>()
     };
-    // The end of the first run: the second answer's entry is behind it.
-    let seq = list(&before["sessions"][0]["transcript"])[2]["seq"].as_u64().expect("a seq") - 3;
+    // The end of the first run, before the entries with which the second one begins.
+    let items = list(&before["sessions"][0]["transcript"]).iter();
+    let second = items.filter(|item| item["role"] == "user").nth(1).expect("a second message");
+    let seq = second["seq"].as_u64().expect("a seq") - 3;
     let state = state_at(&home.path(), Seq(seq));
     let other = state.replacen(r#""state":"ended""#, r#""state":"queued""#, 1);
     assert_ne!(state, other);

@@ -363,8 +363,9 @@ impl Transcript {
         if self.compaction() != Some(of) {
             return;
         }
-        let pinned = |item: &Item| restored.iter().any(|of| of.item == *item);
-        let kept: Vec<_> = self.take().skip(1).filter(|(_, item)| !pinned(item)).collect();
+        // Two notes may say the same: only with its entry an item is the one that stayed.
+        let stayed = |(seq, item): &(Seq, Item)| restored.iter().any(|of| of.seq == *seq && of.item == *item);
+        let kept: Vec<_> = self.take().skip(1).filter(|kept| !stayed(kept)).collect();
         let restored = restored.iter().map(|of| (of.seq, of.item.clone()));
         self.replace(restored.chain(kept).collect());
     }
