@@ -20,6 +20,7 @@ mod mark;
 mod member;
 mod migrations;
 mod page;
+mod passages;
 mod reader;
 mod remake;
 pub mod repair;
@@ -53,6 +54,7 @@ use rusqlite::Connection;
 #[doc(hidden)]
 pub use dictionaries::store_uncompressed;
 pub use files::{FileStep, FileWatch, watch_files};
+pub use passages::{PassageFile, PassageSearch, PassageWords, PassagesFound};
 pub use reader::Reader;
 pub use search::{IndexedText, SearchIndex, WORD_CHARS};
 pub use space::SPACE_BYTES;

@@ -1,6 +1,7 @@
 //! The index of what was said, in `search.db` beside the journal: which texts may hold some words.
 //!
-//! It holds no text, only which three characters occur in which body; a hit is looked up in the journal, so what was
+//! It holds no text, only which three characters occur in which body (and which words in which passage of a file of memory:
+//! `passages.rs`); a hit is looked up in the journal, so what was
 //! erased there is found nowhere. It is never the truth: it is filled from the journal up to a stored entry, and if it is
 //! missing, corrupt or of another journal, it is made anew. The owner and readers fill it alike.
 
@@ -12,13 +13,13 @@ use engine::{Body, BranchId, Event, Hash, Position, Seq, SessionId, Timestamp};
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, TransactionBehavior, params};
 use uuid::Uuid;
 
-use super::schema;
+use super::{passages, schema};
 use crate::{DeletedConversation, Error, Read};
 
 /// The name of the file.
 const FILE: &str = "search.db";
 /// The version of its tables. An index of another one is made anew.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 /// Entries of the journal in one transaction.
 const ENTRIES: usize = 500;
 /// The largest text that is read for the index, bytes: of a longer one only this much is found.
@@ -79,6 +80,7 @@ impl SearchIndex {
         let version: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
         if version == 0 {
             transaction.execute_batch(TABLES)?;
+            transaction.execute_batch(passages::TABLES)?;
             transaction.pragma_update(None, "user_version", VERSION)?;
         }
         transaction.commit()?;
@@ -92,6 +94,22 @@ impl SearchIndex {
         Ok(Self { path, connection })
     }
 
+    /// Makes it anew. The connection to the old file is closed first.
+    pub(super) fn make_anew(&mut self) -> Result<(), Error> {
+        let path = self.path.clone();
+        self.connection = Connection::open_in_memory().map_err(|error| unusable(&path, &error))?;
+        *self = Self::anew(path)?;
+        Ok(())
+    }
+
+    pub(super) fn connection(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Adds what the journal holds and the index does not, at most so many times 500 entries. True once nothing is left.
     pub fn fill(&mut self, read: &dyn Read, times: usize) -> Result<bool, Error> {
         let mut sessions = None;
@@ -99,12 +117,7 @@ impl SearchIndex {
             match self.add(read, &mut sessions) {
                 Ok(true) => return Ok(true),
                 Ok(false) => {}
-                Err(Failed::Index(error)) if is_corrupt(&error) => {
-                    let path = self.path.clone();
-                    // The connection to the old file is closed first.
-                    self.connection = Connection::open_in_memory().map_err(|error| unusable(&path, &error))?;
-                    *self = Self::anew(path)?;
-                }
+                Err(Failed::Index(error)) if is_corrupt(&error) => self.make_anew()?,
                 Err(Failed::Index(error)) => return Err(unusable(&self.path, &error)),
                 Err(Failed::Journal(error)) => return Err(error),
             }
@@ -291,11 +304,11 @@ fn remove(path: &Path) -> Result<(), Error> {
 }
 
 /// Whether the file is damaged, or holds something else: an error without a code is a value of another form.
-fn is_corrupt(error: &rusqlite::Error) -> bool {
+pub(super) fn is_corrupt(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error_code();
     code.is_none_or(|code| matches!(code, ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown))
 }
 
-fn unusable(path: &Path, error: &rusqlite::Error) -> Error {
+pub(super) fn unusable(path: &Path, error: &rusqlite::Error) -> Error {
     Error::Search { path: path.to_owned(), detail: error.to_string() }
 }

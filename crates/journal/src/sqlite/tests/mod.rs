@@ -9,6 +9,7 @@ mod group;
 mod migrations;
 mod ownership;
 mod packed;
+mod passages;
 mod repair;
 mod retain;
 mod search;
