@@ -11,6 +11,7 @@ use engine::{
 };
 use models::{Api, Levels, level_name};
 use runtime::SessionContext;
+use tools::Needs;
 
 use super::Config;
 use super::credentials::Credential;
@@ -100,11 +101,21 @@ impl Config {
         self.workspace(self.agent(MAIN)?, subject)
     }
 
-    /// The tools of a run. Questions to a user who is not there cost tokens and answer nothing.
-    fn tools(&self, overrides: &Overrides) -> Arc<[ToolSpec]> {
+    /// The tools of a run: those for which it has what they need. A question to a user who is not there costs tokens and answers
+    /// nothing; so does a search where nothing is.
+    fn tools(&self, workspace: &Path, agent: &Agent, overrides: &Overrides) -> Arc<[ToolSpec]> {
         let tools =
             if overrides.plan { tools::read_only_specs() } else { tools::specs_within(self.values.tools.timeout_s) };
-        let tools = if self.search_address().is_some() { tools::with_web_search(&tools) } else { tools };
+        let is_full = agent.prompt.unwrap_or_default() == PromptProfile::Full;
+        let may_have_skills = is_full && agent.skills.as_ref().is_none_or(|names| !names.is_empty());
+        let may_have_memory = is_full && reads_files(agent);
+        let has = [
+            (Needs::SearchProvider, self.search_address().is_some()),
+            (Needs::Memory, may_have_memory && [workspace, self.home()].into_iter().any(tools::has_memory)),
+            (Needs::Skills, may_have_skills && tools::has_skills(workspace, self.user_folder().as_deref())),
+        ];
+        let there = has.into_iter().filter(|(_, is_there)| *is_there);
+        let tools = there.fold(tools, |tools, (needs, _)| tools::with_tools_for(needs, &tools));
         match self.approvals(overrides).unattended {
             Unattended::Wait => tools,
             Unattended::Deny => tools::unattended(&tools),
@@ -137,10 +148,8 @@ impl Config {
         let addresses = self.addresses_of(candidates.iter().chain(&compaction.by).chain(of_titles));
         let user = self.user_folder();
         let facts = facts(subject.date, workspace, user.as_deref());
-        let has_skills = agent.prompt.unwrap_or_default() == PromptProfile::Full
-            && agent.skills.as_ref().is_none_or(|names| !names.is_empty())
-            && tools::has_skills(workspace, user.as_deref());
-        let tools = self.tools(subject.overrides);
+        // A copy of the workspace is made later, and has what the workspace has.
+        let tools = self.tools(workspace, agent, subject.overrides);
         let granted = |policy| if subject.overrides.allow && policy == Policy::Ask { Policy::Allow } else { policy };
         let exec = self.values.tools.exec.policy.otherwise();
         let (workspace, copy) = match self.copy(workspace, subject)? {
@@ -170,7 +179,7 @@ impl Config {
             web_fetch: granted(self.values.tools.web_fetch.policy.unwrap_or(exec)),
             web_search: self.search_address(),
             history_turns: agent.history_turns,
-            instructions: agent.instructions.unwrap_or(true),
+            instructions: reads_files(agent),
             addresses,
             stop_before: stops(&subject.overrides.stop_before)?,
             plan: subject.overrides.plan,
@@ -181,7 +190,7 @@ impl Config {
                 append: subject.overrides.append_system.as_deref().map(str::to_owned),
                 skills: agent.skills.clone(),
             },
-            tools: if has_skills { tools::with_skills(&tools) } else { tools },
+            tools,
             derived: engine::Derived::default(),
         };
         Ok(Resolved { settings, notes })
@@ -398,6 +407,11 @@ impl Config {
             compact_ms: self.values.compaction.limit_s * 1000,
         }
     }
+}
+
+/// Whether runs of this agent read bootstrap files and files of memory.
+fn reads_files(agent: &Agent) -> bool {
+    agent.instructions.unwrap_or(true)
 }
 
 /// The tools of each class or tool before which a run is to stop.

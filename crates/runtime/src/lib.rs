@@ -12,6 +12,7 @@ mod idle;
 mod lanes;
 mod latest;
 mod ledger;
+mod memory;
 mod perform;
 pub mod prompt;
 pub mod repair;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::call::{CallRequest, Context};
 use crate::error::ToolError;
 use crate::limits::{CHOICE_CHARS, CHOICES, QUESTION_CHARS};
-use crate::tool::{Act, CallSite, OnOutput, ParsedCall, Tool, ToolCall, ToolFuture};
+use crate::tool::{Act, CallSite, Needs, OnOutput, ParsedCall, Tool, ToolCall, ToolFuture};
 use crate::tool_set::{self, spec};
 
 const NAME: &str = "ask_user";
@@ -42,8 +42,8 @@ impl Tool for AskUser {
         Ok(ParsedCall::new(AskedQuestion::of(arguments)?))
     }
 
-    fn needs_user(&self) -> bool {
-        true
+    fn needs(&self) -> Needs {
+        Needs::User
     }
 }
 

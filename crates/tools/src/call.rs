@@ -15,6 +15,7 @@ use crate::folder::CallFolder;
 use crate::guard::Protected;
 use crate::limits::TIMEOUT_S;
 use crate::masking::Secrets;
+use crate::memory::MemoryContext;
 use crate::output::Outputs;
 use crate::policy_rules::CallRules;
 use crate::process::HeldProcess;
@@ -48,6 +49,8 @@ pub struct Context {
     pub reach: NetworkPolicy,
     /// What `web_search` asks.
     pub search: Option<SearchProvider>,
+    /// What the tools of memory work with.
+    pub memory: MemoryContext,
     /// The rules of the run, for what a call comes to only while it runs: files below a folder, redirects.
     pub rules: CallRules,
     /// What its commands can reach.

@@ -109,6 +109,9 @@ pub enum ToolError {
     /// The web cannot be searched.
     #[error("cannot search the web: {reason}")]
     Search { reason: String },
+    /// The path is no file of memory, or one that cannot be used.
+    #[error("`{path}` cannot be read as memory: {reason}")]
+    Memory { path: String, reason: String },
     /// The session has no process of that name.
     #[error("there is no process `{id}` in this session; there are: {known}")]
     NoProcess { id: String, known: String },

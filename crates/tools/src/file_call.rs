@@ -48,7 +48,7 @@ pub(crate) struct At<'a> {
     pub(crate) context: &'a Context,
     pub(crate) id: EffectId,
     pub(crate) evidence: Evidence,
-    tool: &'a str,
+    pub(crate) tool: &'a str,
 }
 
 impl<'a> At<'a> {

@@ -44,6 +44,7 @@ mod limits;
 mod live;
 mod ls;
 mod masking;
+mod memory;
 mod openat;
 mod orphan;
 mod output;
@@ -98,6 +99,10 @@ pub use fetch::NetworkPolicy;
 pub use guard::Protected;
 pub use limits::{SCHEMA_BYTES, STRUCTURED_BYTES};
 pub use masking::{MaskEnd, MaskedText, Secrets};
+pub use memory::{
+    FileWords, FoundPassages, IndexedFile, MemoryContext, MemoryIndex, MemoryQuery, MemorySearch, PassageHit,
+    has_memory,
+};
 pub use orphan::{Orphans, UnrecordedCall, forget_calls, orphans, running_calls, unrecorded_calls};
 pub use output::Outputs;
 pub use paths::{ResolvedPath, THIS_PROGRAM, real_folder};
@@ -117,9 +122,8 @@ pub use skills::{
 };
 pub use structured::{SCHEMA_CHECK, SchemaChecker, StructuredError, parse_schema, schema_check_main};
 pub use supervise::{ProcessOrigin, is_here_in_call_of, is_in_call, supervise_main};
-pub use tool::{Act, CallSite, OnOutput, ParsedCall, Tool, ToolCall, ToolFuture, done};
+pub use tool::{Act, CallSite, Needs, OnOutput, ParsedCall, Tool, ToolCall, ToolFuture, done};
 pub use tool_set::{
-    ToolSet, changes_files, read_only_specs, specs, specs_within, tool_named, tools_of, unattended, with_skills,
-    with_web_search,
+    ToolSet, changes_files, read_only_specs, specs, specs_within, tool_named, tools_of, unattended, with_tools_for,
 };
 pub use user_answer::UserAnswer;

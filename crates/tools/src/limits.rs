@@ -130,6 +130,31 @@ pub(crate) const RESULT_URL_CHARS: usize = 2_048;
 /// Characters of what a provider says to an error.
 pub(crate) const SEARCH_ERROR_CHARS: usize = 300;
 
+/// Bytes of a file of memory that are used: what people and models write down to be remembered is far shorter.
+pub(crate) const MEMORY_FILE_BYTES: u64 = 1 << 20;
+
+/// Files of memory, names in their folders that are looked at, and folders in each other. A note for each day of five years is fewer.
+pub(crate) const MEMORY_FILES: usize = 2_000;
+pub(crate) const MEMORY_ENTRIES: usize = 20_000;
+pub(crate) const MEMORY_DEPTH: usize = 16;
+
+/// Characters of a passage of memory: a few paragraphs, about 300 tokens.
+pub(crate) const PASSAGE_CHARS: usize = 1_200;
+
+/// Passages that a search of memory shows, and those that it shows if the call does not say.
+pub(crate) const PASSAGES_FOUND: usize = 20;
+pub(crate) const PASSAGES_FOUND_DEFAULT: usize = 6;
+
+/// Bytes of the passages that it shows, about 6,000 tokens.
+pub(crate) const FOUND_BYTES: usize = 24 << 10;
+
+/// Phrases of a query in the index: 400 characters rarely have more.
+pub(crate) const QUERY_PHRASES: usize = 64;
+
+/// What a search of memory leaves out and names, and files of memory that an error names.
+pub(crate) const NAMED_LEFT_OUT: usize = 20;
+pub(crate) const NAMED_FILES: usize = 50;
+
 /// Entries that `ls` shows.
 pub(crate) const LIST_ENTRIES: usize = 500;
 

@@ -13,6 +13,7 @@ use crate::error::ToolError;
 use crate::fetch::NetworkPolicy;
 use crate::guard::Protected;
 use crate::masking::Secrets;
+use crate::memory::MemoryContext;
 use crate::output::Outputs;
 use crate::paths::{ResolvedPath, THIS_PROGRAM, Workspace};
 use crate::policy::{Exit, exits, outside_of_sandbox};
@@ -345,6 +346,7 @@ pub(crate) fn context_of(settings: &Settings) -> Context {
         outputs: Outputs::default(),
         reach: NetworkPolicy::Public,
         search: settings.web_search.as_deref().map(SearchProvider::at),
+        memory: MemoryContext::default(),
         rules: CallRules::default(),
         secret_env: vec![],
         passed_env: vec![],

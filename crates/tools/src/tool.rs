@@ -30,20 +30,30 @@ pub trait Tool: Send + Sync {
     /// The call with these arguments, which fit the schema. It may block.
     fn call(&self, arguments: Value) -> Result<ParsedCall, ToolError>;
 
-    /// Whether its calls need a user who answers.
-    fn needs_user(&self) -> bool {
-        false
-    }
-
-    /// Whether a run has it only if the configuration says what it works with.
-    fn needs_configuration(&self) -> bool {
-        false
+    /// What a run must have, so that it has this tool.
+    fn needs(&self) -> Needs {
+        Needs::Nothing
     }
 
     /// Whether its calls run commands: they may change any file of the workspace, and may have a limit of their own.
     fn runs_commands(&self) -> bool {
         false
     }
+}
+
+/// What a tool needs. A run without it does not offer the tool to the model, which would pay for it and get nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    /// Every run has it.
+    Nothing,
+    /// A user who answers.
+    User,
+    /// Something that searches the web, in the configuration.
+    SearchProvider,
+    /// Skills that are there when the run begins.
+    Skills,
+    /// Files of memory that are there when the run begins.
+    Memory,
 }
 
 /// What a call is about to do to the world. The strictest verdict on its acts decides; a call without acts may run.

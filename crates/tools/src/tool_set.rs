@@ -19,13 +19,14 @@ use crate::fitting::certainly_fits;
 use crate::grep::Grep;
 use crate::limits::{ARGUMENTS_BYTES, DEFAULT_TIMEOUT_S};
 use crate::ls::Ls;
+use crate::memory::{GetMemory, SearchMemory};
 use crate::plan::Plan;
 use crate::process::Process;
 use crate::read::Read;
 use crate::schema_validator::SchemaValidator;
-use crate::search::{self, WebSearch};
-use crate::skills::{self, SkillTool};
-use crate::tool::{ParsedCall, Tool};
+use crate::search::WebSearch;
+use crate::skills::SkillTool;
+use crate::tool::{Needs, ParsedCall, Tool};
 use crate::write::Write;
 
 /// The built-in tools, in the order in which the model receives them.
@@ -45,6 +46,8 @@ fn built_in() -> Vec<Arc<dyn Tool>> {
         Arc::new(Plan),
         Arc::new(WebSearch),
         Arc::new(SkillTool),
+        Arc::new(SearchMemory),
+        Arc::new(GetMemory),
     ]
 }
 
@@ -81,7 +84,7 @@ impl Default for ToolSet {
 
 impl ToolSet {
     fn of(entries: Vec<Entry>) -> Self {
-        let always = entries.iter().filter(|entry| !entry.tool.needs_configuration());
+        let always = entries.iter().filter(|entry| entry.is_always_there());
         let specs = always.map(|entry| entry.spec.clone()).collect();
         Self { entries: entries.into(), specs }
     }
@@ -96,7 +99,7 @@ impl ToolSet {
         Self::of(entries)
     }
 
-    /// What the model receives of those that need no configuration, in this order.
+    /// What the model receives of those that every run has, in this order.
     pub fn specs(&self) -> Arc<[ToolSpec]> {
         Arc::clone(&self.specs)
     }
@@ -140,6 +143,11 @@ impl ToolSet {
 impl Entry {
     fn new(tool: Arc<dyn Tool>) -> Self {
         Self { spec: tool.spec(DEFAULT_TIMEOUT_S), tool, validator: Arc::default() }
+    }
+
+    /// Whether every run has it, whatever is configured and whatever files there are.
+    fn is_always_there(&self) -> bool {
+        matches!(self.tool.needs(), Needs::Nothing | Needs::User)
     }
 
     /// The violations in these arguments, each with the name of its field. Empty if they fit.
@@ -194,7 +202,7 @@ pub(crate) fn here() -> String {
     ".".to_owned()
 }
 
-/// The built-in tools that need no configuration, in the order in which the model receives them.
+/// The built-in tools that every run has, in the order in which the model receives them.
 pub fn specs() -> Arc<[ToolSpec]> {
     BUILT_IN.specs()
 }
@@ -204,25 +212,20 @@ pub fn specs_within(timeout_s: u64) -> Arc<[ToolSpec]> {
     if timeout_s == DEFAULT_TIMEOUT_S {
         return specs();
     }
-    let always = BUILT_IN.entries.iter().filter(|entry| !entry.tool.needs_configuration());
+    let always = BUILT_IN.entries.iter().filter(|entry| entry.is_always_there());
     always.map(|entry| entry.tool.spec(timeout_s)).collect()
 }
 
-/// The same with `web_search`, for a run whose configuration says what searches.
-pub fn with_web_search(specs: &Arc<[ToolSpec]>) -> Arc<[ToolSpec]> {
-    let search = BUILT_IN.entry(search::NAME).map(|entry| entry.spec.clone());
-    specs.iter().cloned().chain(search).collect()
-}
-
-/// The same with `skill`, for a run that has skills.
-pub fn with_skills(specs: &Arc<[ToolSpec]>) -> Arc<[ToolSpec]> {
-    let skill = BUILT_IN.entry(skills::NAME).map(|entry| entry.spec.clone());
-    specs.iter().cloned().chain(skill).collect()
+/// The same with the tools that need this, for a run that has it.
+pub fn with_tools_for(needs: Needs, specs: &Arc<[ToolSpec]>) -> Arc<[ToolSpec]> {
+    let entries = BUILT_IN.entries.iter().filter(|entry| entry.tool.needs() == needs);
+    specs.iter().cloned().chain(entries.map(|entry| entry.spec.clone())).collect()
 }
 
 /// The same without those that need a user who answers, for a run that nobody attends.
 pub fn unattended(specs: &Arc<[ToolSpec]>) -> Arc<[ToolSpec]> {
-    let needs_user = |spec: &&ToolSpec| BUILT_IN.entry(&spec.name).is_some_and(|entry| entry.tool.needs_user());
+    let needs_user =
+        |spec: &&ToolSpec| BUILT_IN.entry(&spec.name).is_some_and(|entry| entry.tool.needs() == Needs::User);
     specs.iter().filter(|spec| !needs_user(spec)).cloned().collect()
 }
 

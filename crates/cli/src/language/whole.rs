@@ -87,6 +87,7 @@ const ENGLISH: &[(&str, &str)] = &[
     ("tools/src/limits.rs", "assertions"),
     ("tools/src/ls.rs", "the model receives them"),
     ("tools/src/masking.rs", "a debug text"),
+    ("tools/src/memory", "the model receives them"),
     ("tools/src/openat.rs", "the model receives them"),
     ("tools/src/output.rs", "the model receives them"),
     ("tools/src/patch.rs", "the model receives them"),

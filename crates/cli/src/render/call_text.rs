@@ -54,7 +54,7 @@ pub(super) fn sentence(tool: &str, arguments: &str) -> Option<String> {
     let inside = || named("path").map(|path| format!(" in {path}")).unwrap_or_default();
     Some(match tool {
         "exec" => format!("$ {}", text("command")?),
-        "read" => format!("Read {}", named("path")?),
+        "read" | "memory_get" => format!("Read {}", named("path")?),
         "ls" => format!("List {}", named("path").unwrap_or_else(|| ".".to_owned())),
         "grep" => format!("Search `{}`{}", named("pattern")?, inside()),
         "find" => format!("Find `{}`{}", named("pattern")?, inside()),
@@ -64,6 +64,7 @@ pub(super) fn sentence(tool: &str, arguments: &str) -> Option<String> {
         "plan" => "Plan".to_owned(),
         "web_fetch" => format!("Fetch {}", named("url")?),
         "web_search" => format!("Search the web for `{}`", named("query")?),
+        "memory_search" => format!("Search the memory for `{}`", named("query")?),
         "process" => match (text("action")?, named("id")) {
             ("list", _) => "List the commands in the background".to_owned(),
             ("poll", Some(id)) => format!("Look at {id}"),
@@ -230,6 +231,8 @@ mod tests {
             ("process", r#"{"action":"end"}"#, None),
             ("web_fetch", r#"{"url":"https://a.example"}"#, Some("Fetch https://a.example")),
             ("web_search", r#"{"query":"rust async"}"#, Some("Search the web for `rust async`")),
+            ("memory_search", r#"{"query":"high tide"}"#, Some("Search the memory for `high tide`")),
+            ("memory_get", r#"{"path":"memory/NOTES.md","from":3}"#, Some("Read memory/NOTES.md")),
             ("made_up", "{}", None),
         ] {
             assert_eq!(sentence(tool, arguments).as_deref(), said, "{tool} {arguments}");

@@ -48,6 +48,7 @@ mod layers;
 mod leaving;
 mod limits;
 mod logins;
+mod memory;
 mod mistakes;
 mod models;
 mod notify;

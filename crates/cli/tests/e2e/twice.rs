@@ -263,6 +263,9 @@ beside_an_owner! {
         r41_a_message_may_bring_its_own_prompt,
         r41_r66_each_request_begins_with_the_one_before_it,
     }
+    memory {
+        r41_what_a_session_wrote_down_is_found_by_the_next,
+    }
     one_line {
         r61_a_message_needs_no_command,
         r61_a_pipe_alone_is_the_message,

@@ -30,6 +30,7 @@ use tools::CallAhead;
 use crate::actor::Offer;
 use crate::conversation::Conversation;
 use crate::lanes::LaneTicket;
+use crate::memory;
 use crate::perform::freeze_call::Freezing;
 use crate::runtime::{Redaction, Shared};
 use crate::watchdog;
@@ -345,6 +346,7 @@ fn call_request(
         reach,
         // Its key does not go to an address that was configured after the run began.
         search: search.filter(|provider| Some(provider.address()) == settings.web_search.as_deref()),
+        memory: memory::context(job.shared, &settings),
         rules: tools::CallRules::of(&settings),
         sandbox: settings.sandbox.clone(),
         secret_env,

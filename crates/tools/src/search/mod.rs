@@ -18,7 +18,7 @@ use crate::cancel::{Cancel, in_process};
 use crate::error::ToolError;
 use crate::limits::{QUERY_CHARS, SEARCH_MS, SEARCH_RESULTS, SEARCH_RESULTS_DEFAULT};
 use crate::masking::Secrets;
-use crate::tool::{Act, CallSite, OnOutput, ParsedCall, Tool, ToolCall, ToolFuture};
+use crate::tool::{Act, CallSite, Needs, OnOutput, ParsedCall, Tool, ToolCall, ToolFuture};
 use crate::tool_result;
 use crate::tool_set::{self, spec};
 
@@ -157,8 +157,8 @@ impl Tool for WebSearch {
         SearchArguments::of(arguments).map(ParsedCall::new)
     }
 
-    fn needs_configuration(&self) -> bool {
-        true
+    fn needs(&self) -> Needs {
+        Needs::SearchProvider
     }
 }
 

@@ -8,7 +8,7 @@ use engine::{Policy, Settings};
 
 use super::*;
 use crate::policy_explained::{context_of, explain};
-use crate::tool_set::with_web_search;
+use crate::{Needs, with_tools_for};
 
 const KEY: &str = "search-key-0123456789";
 
@@ -229,7 +229,8 @@ fn r24_a_search_is_judged_by_the_address_of_its_provider() {
         "https://…@search.example/api/?t=…",
     );
     assert_eq!(provider.address(), "https://search.example/api/res/v1/web/search");
-    let (web_search, tools) = (Some(provider.address().to_owned()), with_web_search(&crate::specs()));
+    let (web_search, tools) =
+        (Some(provider.address().to_owned()), with_tools_for(Needs::SearchProvider, &crate::specs()));
     let settings = Settings { web_search, tools, workspace: "/".to_owned(), ..Settings::default() };
     let acts = explain(&settings, NAME, br#"{"query":"the tide"}"#).unwrap();
     assert_eq!(acts[0].act, "fetch https://search.example/api/res/v1/web/search?q=the+tide");

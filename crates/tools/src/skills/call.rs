@@ -10,7 +10,7 @@ use crate::error::ToolError;
 use crate::file_call::{At, FileCall};
 use crate::paths::Workspace;
 use crate::size::size;
-use crate::tool::{Act, ParsedCall, Tool};
+use crate::tool::{Act, Needs, ParsedCall, Tool};
 use crate::tool_result::ToolText;
 use crate::tool_set::{self, spec};
 
@@ -39,8 +39,8 @@ impl Tool for SkillTool {
         Ok(ParsedCall::files(tool_set::arguments::<SkillArguments>(NAME, arguments)?))
     }
 
-    fn needs_configuration(&self) -> bool {
-        true
+    fn needs(&self) -> Needs {
+        Needs::Skills
     }
 }
 

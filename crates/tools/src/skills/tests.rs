@@ -7,6 +7,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use super::*;
+use crate::Needs;
 use crate::limits::{SKILL_LIST_BYTES, SKILLS_MOST};
 
 /// A user's folder with a project in it.
@@ -252,7 +253,7 @@ fn r67_a_hidden_skill_is_not_read() {
     let workspace = place.user.path().join("proj");
     let protected = Protected::default();
     let places = SkillPlaces { workspace: &workspace, user: None, protected: &protected };
-    let mut settings = Settings { tools: crate::with_skills(&[].into()), ..Settings::default() };
+    let mut settings = Settings { tools: crate::with_tools_for(Needs::Skills, &[].into()), ..Settings::default() };
     assert_eq!(names(&Skills::of_run(&settings, places)), ["secret"]);
     settings.sandbox.hidden = vec![folder.display().to_string()];
     let hidden = Skills::of_run(&settings, places);

@@ -209,6 +209,7 @@ fn context(folder: &Path, workspace: &Path) -> Result<Context, Problem> {
         outputs: tools::Outputs::default(),
         reach: tools::NetworkPolicy::Public,
         search: None,
+        memory: tools::MemoryContext::default(),
         rules: tools::CallRules::default(),
         secret_env: vec![],
         sandbox: engine::Sandbox::default(),

@@ -72,6 +72,7 @@ impl World {
             outputs: Outputs::default(),
             reach: NetworkPolicy::Public,
             search: None,
+            memory: tools::MemoryContext::default(),
             rules: tools::CallRules::default(),
             secret_env: Vec::new(),
             sandbox: engine::Sandbox::default(),
