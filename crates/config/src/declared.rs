@@ -153,6 +153,7 @@ pub(super) const SECTIONS: &[Section] = &[
     Display::SECTION,
     Notify::SECTION,
     Offline::SECTION,
+    SkillOptions::SECTION,
     PolicyEntry::SECTION,
     Provider::SECTION,
     Profile::SECTION,
@@ -547,6 +548,14 @@ section! {
 }
 
 section! {
+    SkillOptions ["skills", "*"] "what is passed to a skill of your own" from Run {
+        #[serde(default)]
+        env: Vec<String> => ["DEPLOY_TOKEN"], Variables, from Call,
+            "Further variables that commands receive in runs that have this skill, if it is in your own folders and the project has none of its name";
+    }
+}
+
+section! {
     #[derive(Default)]
     PolicyEntry ["policy", "*"] "what calls may do without a question: docs/policy.md" from Run {
         decision: Option<Policy> => "allow", POLICIES, "allow | ask | deny what the other keys of the rule say, all of them";
@@ -568,6 +577,9 @@ section! {
         #[serde(default, deserialize_with = "one_or_more")]
         principal: Vec<String> => ["local"], Patterns(PatternOf::Principal),
             "Who began the run: local = the user, agent = an agent; not set: anybody";
+        #[serde(default, deserialize_with = "one_or_more")]
+        skill: Vec<String> => "deploy", Patterns(PatternOf::Skill),
+            "Of runs that begin with `/NAME` of one of these skills of your own; not set: every run";
     }
 }
 

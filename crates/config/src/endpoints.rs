@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::LazyLock;
 
 use engine::{Candidate, Hash, ProviderAddress};
 use models::{Api, Endpoint, ProviderPreset, SECRET_HEADER_BYTES, Secret, provider_preset, provider_presets};
@@ -18,17 +17,7 @@ use super::declared::Profile;
 use super::error::{ConfigError, KeyPlace, ValueOrigin};
 use super::files::{self, KEY_BYTES};
 use super::key_command;
-
-/// The variables of the keys of known providers, each once.
-static KEY_VARIABLES: LazyLock<Vec<&str>> = LazyLock::new(|| {
-    let mut variables: Vec<&str> = vec![];
-    for variable in provider_presets().iter().filter_map(|preset| preset.key) {
-        if !variables.contains(&variable) {
-            variables.push(variable);
-        }
-    }
-    variables
-});
+use super::variables::KEY_VARIABLES;
 
 /// Headers whose values are no secrets.
 const PUBLIC_HEADERS: &[&str] = &[
@@ -462,37 +451,14 @@ impl Config {
         }
     }
 
-    /// Further variables that commands receive.
-    pub(crate) fn passed_env(&self) -> Vec<String> {
-        self.values.tools.exec.env.clone()
-    }
-
-    /// The variables that hold keys. Commands never receive them.
-    pub(crate) fn secret_env(&self) -> Vec<String> {
-        let sources = self.key_sources().chain(self.header_sources()).filter_map(|source| match source {
-            KeySource::Variable(name) => Some(name.clone()),
-            KeySource::File(_) | KeySource::Command(_) | KeySource::Literal(_) => None,
-        });
-        // A variable that configures a provider may itself hold a key.
-        let configuring = self.environment.variables().map(|(name, _)| name);
-        let is_secret = |name: &str| name.ends_with("__KEY") || name.contains("__HEADERS__");
-        let is_of = |name: &str| ["LIMULUS_PROVIDERS__", "LIMULUS_TOOLS__"].iter().any(|start| name.starts_with(start));
-        let configuring = configuring.filter(|name| is_of(name) && is_secret(name));
-        let names = configuring.chain(KEY_VARIABLES.iter().copied()).map(str::to_owned);
-        let mut names: Vec<String> = sources.chain(names).collect();
-        names.sort();
-        names.dedup();
-        names
-    }
-
-    fn key_sources(&self) -> impl Iterator<Item = &KeySource> {
+    pub(super) fn key_sources(&self) -> impl Iterator<Item = &KeySource> {
         let profiles = self.values.providers.values().flat_map(|provider| &provider.profiles);
         profiles.flat_map(Profile::sources).chain(&self.values.tools.web_search.key)
     }
 
     /// The sources of headers that may hold secrets. A literal value of a header that says what a request is holds none;
     /// masking it would garble ordinary text.
-    fn header_sources(&self) -> impl Iterator<Item = &KeySource> {
+    pub(super) fn header_sources(&self) -> impl Iterator<Item = &KeySource> {
         let headers = self.values.providers.values().flat_map(|provider| &provider.headers);
         let is_public = |(name, source): &(&String, &KeySource)| {
             !source.is_reference() && PUBLIC_HEADERS.iter().any(|known| name.eq_ignore_ascii_case(known))

@@ -46,6 +46,7 @@ mod stricter;
 #[cfg(test)]
 mod tests;
 mod trust;
+mod variables;
 mod warnings;
 mod zone;
 
@@ -84,7 +85,7 @@ pub use zone::{local_now, local_zone};
 
 use declared::{
     Agent, Approvals, Budget, Compaction, Display, Lanes, ModelFigures, Notify, Offline, PolicyEntry, Profile,
-    Provider, Queue, Requests, Retention, Runs, Serve, Session, Tools, Undo,
+    Provider, Queue, Requests, Retention, Runs, Serve, Session, SkillOptions, Tools, Undo,
 };
 use layers::Layers;
 use reload::{Stamps, stamps};
@@ -319,6 +320,8 @@ struct Values {
     offline: Offline,
     #[serde(default, deserialize_with = "credentials::in_order")]
     policy: Vec<PolicyEntry>,
+    #[serde(default)]
+    skills: BTreeMap<String, SkillOptions>,
     #[serde(default)]
     providers: BTreeMap<String, Provider>,
     #[serde(default)]

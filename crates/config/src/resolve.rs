@@ -11,7 +11,7 @@ use engine::{
 };
 use models::{Api, Levels, level_name};
 use runtime::SessionContext;
-use tools::Needs;
+use tools::{GitHead, GitState, Needs};
 
 use super::Config;
 use super::credentials::Credential;
@@ -423,8 +423,14 @@ fn stops(before: &[String]) -> Result<Vec<Vec<String>>, ConfigError> {
 fn facts(date: &str, workspace: &Path, user: Option<&Path>) -> String {
     let Ok(day) = date.parse::<jiff::civil::Date>() else { return String::new() };
     let zone = super::local_now().strftime("%:z").to_string();
-    let branch = tools::git_branch(workspace, user).map(|branch| format!("; the git branch is `{branch}`"));
-    format!("today is {}, {date} (UTC{zone}){}.", day.strftime("%a"), branch.unwrap_or_default())
+    let git = tools::git_state(workspace, user).map(|GitState { head, under_way }| {
+        let head = match head {
+            GitHead::Branch(name) => format!("; the git branch is `{name}`"),
+            GitHead::Commit(id) => format!("; no git branch is checked out, but commit {id}"),
+        };
+        head + &under_way.map(|what| format!(", and {what} is under way")).unwrap_or_default()
+    });
+    format!("today is {}, {date} (UTC{zone}){}.", day.strftime("%a"), git.unwrap_or_default())
 }
 
 /// Whether the folder that a path names depends on a current folder.

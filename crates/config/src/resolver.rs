@@ -243,13 +243,13 @@ impl Resolver for ConfigResolver {
         current.redaction.clone()
     }
 
-    fn redaction_within(&self, workspace: &Path) -> Redaction {
+    fn redaction_of(&self, settings: &Settings) -> Redaction {
         let redaction = self.redaction();
         let config = Arc::clone(&self.current().config);
-        match config.within(workspace) {
-            Ok(Cow::Borrowed(_)) => redaction,
-            Ok(Cow::Owned(config)) => {
-                Redaction { passed_env: config.passed_env(), reach: config.network_policy(), ..redaction }
+        match config.within(Path::new(&settings.workspace)) {
+            Ok(within) => {
+                let passed_env = [within.passed_env(), config.env_of_skills(settings)].concat();
+                Redaction { passed_env, reach: within.network_policy(), ..redaction }
             }
             // What the project forbids is not known.
             Err(_) => Redaction { passed_env: vec![], reach: tools::NetworkPolicy::Public, ..redaction },

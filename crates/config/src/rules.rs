@@ -25,7 +25,12 @@ impl Config {
             Some(principal) => entry.principal.iter().any(|name| name == principal.name()),
             None => entry.decision != Some(Policy::Allow),
         };
-        let is_for = |entry: &PolicyEntry| has_agent(entry) && has_session(entry) && has_principal(entry);
+        let skill = subject.overrides.skill.as_deref();
+        let has_skill = |entry: &PolicyEntry| {
+            entry.skill.is_empty() || skill.is_some_and(|skill| entry.skill.iter().any(|name| name == skill))
+        };
+        let is_for =
+            |entry: &PolicyEntry| has_agent(entry) && has_session(entry) && has_principal(entry) && has_skill(entry);
         let entries = self.values.policy.iter().enumerate().filter(|(_, entry)| is_for(entry));
         let rules = entries.filter_map(|(number, entry)| {
             let written = entry.decision?;

@@ -159,6 +159,7 @@ pub(super) fn example(pattern: &[&str]) -> Vec<String> {
         "agents" => "main",
         "headers" => "x-team",
         "models" => "acme/some-model",
+        "skills" => "deploy",
         "profiles" | "policy" => "0",
         _ => "acme",
     };

@@ -12,7 +12,7 @@ mod endpoint;
 mod fault;
 mod files;
 mod gemini;
-mod hidden_reasoning;
+mod left_out_files;
 mod levels;
 mod limits;
 mod login;
@@ -34,12 +34,14 @@ mod wire;
 pub use catalogue::{ModelInfo, Origin, catalogue_date, default_model, figures_date, known_models, lookup, token_rate};
 pub use effort::chat_takes_effort;
 pub use endpoint::{Api, Endpoint, SECRET_HEADER_BYTES, Secret};
+pub use left_out_files::files_left_out;
 pub use levels::{Levels, level_name, levels_apart};
 pub use login::{Login, Logins, may_hold_tokens};
 pub use model::{
     AssistantMessage, BlockContent, CallOf, ContentBlock, File, Message, Model, ModelEvent, Request, ResponseStream,
 };
 pub use model_set::ModelSet;
+pub use normalize::replaced_ids;
 pub use offline::Offline;
 pub use presets::{ProviderPreset, provider_preset, provider_presets};
 pub use rendering::Cached;

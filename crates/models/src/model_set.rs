@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::hidden_reasoning::without_images;
+use crate::left_out_files::without_images;
 use crate::login::Logins;
 use crate::model::{Model, Request, ResponseStream};
 use crate::offline::Offline;

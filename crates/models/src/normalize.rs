@@ -2,6 +2,7 @@
 //! arguments that are objects, and alternating turns.
 
 use std::collections::HashSet;
+use std::ops::Deref as _;
 use std::sync::Arc;
 
 use engine::{Candidate, Hash};
@@ -30,15 +31,33 @@ pub(crate) fn model_of(candidate: &Candidate) -> String {
 pub(crate) fn repeats(messages: &[Cached<Message>]) -> Vec<usize> {
     let mut seen = HashSet::new();
     let mut repeat = 0;
-    let of = |(at, message): (usize, &'_ Cached<Message>)| {
-        if let Message::Assistant(answer) = &**message {
-            let ids: Vec<Arc<str>> = answer.calls().map(|call| Arc::clone(&call.provider_id)).collect();
-            repeat = if ids.iter().any(|id| seen.contains(id)) { at } else { 0 };
-            seen.extend(ids);
+    let of = |(at, message)| {
+        if let Message::Assistant(answer) = Cached::deref(message) {
+            let ids: Vec<&str> = answer.calls().map(|call| &*call.provider_id).collect();
+            repeat = if is_repeat(&ids, &mut seen) { at } else { 0 };
         }
         repeat
     };
     messages.iter().enumerate().map(of).collect()
+}
+
+/// Whether an answer has one of these ids, which then has those of this one too.
+fn is_repeat<'a>(ids: &[&'a str], seen: &mut HashSet<&'a str>) -> bool {
+    let is_repeat = ids.iter().any(|id| seen.contains(id));
+    seen.extend(ids);
+    is_repeat
+}
+
+/// How many ids of the calls of these answers a request has others for, because a provider would refuse them or they are not
+/// the only ones.
+pub fn replaced_ids(answers: &[Vec<&str>]) -> usize {
+    let (mut seen, mut replaced) = (HashSet::new(), 0);
+    for ids in answers {
+        // The number only keeps answers apart.
+        let repeat = usize::from(is_repeat(ids, &mut seen));
+        replaced += ids.iter().filter(|one| id(one, repeat) != **one).count();
+    }
+    replaced
 }
 
 /// An id of letters, digits, `_` and `-`: the id itself if it qualifies, else a hash that differs for each id and
@@ -180,6 +199,9 @@ mod tests {
             asking(&["d"]),
         ]);
         assert_eq!(repeats(&messages), [0, 0, 0, 3, 3, 3, 0]);
+        let answers = [vec!["a", "b"], vec!["c", "a"], vec![], vec!["d", "functions.ls:0"]];
+        assert_eq!(replaced_ids(&answers), 3, "both of the answer that repeats one, and one with other signs");
+        assert_eq!(replaced_ids(&answers[..1]), 0);
     }
 
     #[test]

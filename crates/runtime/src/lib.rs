@@ -8,6 +8,7 @@ mod conversation;
 mod conversation_cache;
 pub mod crashpoint;
 mod disk_full;
+pub mod history;
 mod idle;
 mod lanes;
 mod latest;

@@ -20,7 +20,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use engine::{PromptProfile, Settings, WorkspaceCopy};
-use tools::{Bootstrap, BootstrapFile, Protected, Secrets, Skill, SkillPlaces, Skills, project_root, skill_list};
+use tools::{
+    Bootstrap, BootstrapFile, LeftOutSkill, Protected, Secrets, SkillPlaces, Skills, project_root, skill_list,
+};
 
 /// Before the bootstrap files.
 const FILES: &str = "The user and the project keep instructions in files. Follow them. Where two differ, the later one \
@@ -44,7 +46,11 @@ const END: &str = "</instructions>\n";
 /// The first part, which has no mark.
 const IDENTITY: &str = "identity";
 /// The marked parts that limulus itself writes.
-const OWN: [&str; 7] = ["tools", "safety", "skills", "workspace", "appended", "task", "today"];
+const OWN: [&str; 7] = ["tools", "safety", SKILLS_PART, "workspace", "appended", "task", "today"];
+/// The part that lists skills.
+const SKILLS_PART: &str = "skills";
+/// How many broken skills it names.
+const FAULTS_NAMED: usize = 8;
 
 /// A part of a system prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,7 +139,7 @@ pub fn system(settings: &Settings, sources: &PromptSources, user: Option<&Path>,
         };
         part(&mut prompt, "tools", &settings.tools.iter().map(tool).collect::<String>());
         part(&mut prompt, "safety", &[SAFETY, if sources.files.is_empty() { "" } else { FILES }].concat());
-        part(&mut prompt, "skills", &skills(&sources.skills.usable, secrets));
+        part(&mut prompt, SKILLS_PART, &skills(&sources.skills, secrets));
     }
     for BootstrapFile { path, text, .. } in &sources.files {
         let text = match text {
@@ -175,13 +181,20 @@ fn identity(settings: &Settings) -> String {
     )
 }
 
-/// The list of skills, with what stands before it.
-fn skills(skills: &[Skill], secrets: &Secrets) -> String {
-    if skills.is_empty() {
-        return String::new();
+/// The list of skills, with what stands before it, then those that are broken: a user may ask why one is not used.
+fn skills(skills: &Skills, secrets: &Secrets) -> String {
+    let Skills { usable, left_out } = skills;
+    let mut text = if usable.is_empty() { String::new() } else { format!("{SKILLS}{}", skill_list(usable)) };
+    let faults: Vec<_> = left_out.iter().filter(|skill| skill.is_fault).collect();
+    for LeftOutSkill { folder, why, .. } in faults.iter().take(FAULTS_NAMED) {
+        let folder = folder.display().to_string();
+        let _ = writeln!(text, "[left out: {}: {}]", folder.escape_debug(), why.escape_debug());
+    }
+    if let Some(more @ 1..) = faults.len().checked_sub(FAULTS_NAMED) {
+        let _ = writeln!(text, "[left out: {more} more]");
     }
     // A description is one line, so it ends no part.
-    format!("{SKILLS}{}", without_marks(&secrets.mask(&skill_list(skills))))
+    without_marks(&secrets.mask(&text))
 }
 
 /// Bytes that all bootstrap files may have: a token is about four bytes, so that they take a quarter of the smallest window.
@@ -249,12 +262,12 @@ pub fn changes(before: &str, now: &str) -> Vec<String> {
     names
 }
 
-/// The names of the bootstrap files in a prompt of which something is left out.
+/// The names of the bootstrap files in a prompt of which something is left out; `skills`, if that is so of skills.
 pub fn not_whole(prompt: &str) -> Vec<String> {
     let is_note =
         |line: &str| line.starts_with('[') && (line.contains("left out: ") || line.ends_with("are left out here]"));
-    let files = parts(prompt).into_iter().filter(|part| part.file.is_some());
-    files.filter(|part| part.content().lines().any(is_note)).map(|part| part.name.to_owned()).collect()
+    let parts = parts(prompt).into_iter().filter(|part| part.file.is_some() || part.name == SKILLS_PART);
+    parts.filter(|part| part.content().lines().any(is_note)).map(|part| part.name.to_owned()).collect()
 }
 
 /// The marked part that begins with the line from `at` to `next`: its name, its file, and where it ends.

@@ -110,7 +110,7 @@ pub use policy::{Checked, asks_about_executed_files};
 pub use policy_explained::{ExplainedAct, allows, defaults, denies, explain, suggest};
 pub use policy_rules::{CallRules, is_glob};
 pub use process::{HeldProcess, command_of};
-pub use project::{ancestors, git_branch, project_root};
+pub use project::{GitHead, GitState, ancestors, git_state, project_root};
 pub use protection::{adopt_what_commands_leave, end_below, hide_from_commands, inherit_orphans};
 pub use sandbox::{CONFINE, limited_memory_mib, reachable_hosts, run_sandboxed, sandbox_support, sandbox_support_here};
 pub use schema_validator::{SchemaValidator, Violation};
@@ -118,7 +118,7 @@ pub use search::{SearchApi, SearchProvider};
 pub use size::size;
 pub use skills::{
     ADDED_SKILLS, LeftOutSkill, SKILL_FILE, Skill, SkillOrigin, SkillPlaces, SkillText, Skills, add_skill, has_skills,
-    skill_list,
+    is_users_skill, skill_list,
 };
 pub use structured::{SCHEMA_CHECK, SchemaChecker, StructuredError, parse_schema, schema_check_main};
 pub use supervise::{ProcessOrigin, is_here_in_call_of, is_in_call, supervise_main};

@@ -25,11 +25,41 @@ pub fn ancestors<'a>(folder: &'a Path, user: Option<&Path>) -> impl Iterator<Ite
 const HEAD_BYTES: u64 = 4 << 10;
 /// Characters of the name of a branch.
 const BRANCH_CHARS: usize = 100;
+/// Characters of the id of a commit.
+const COMMIT_CHARS: usize = 12;
 
-/// The git branch of the project of a folder; none without one, if no branch is checked out, or if its name is a strange one. No
-/// link is followed, and of a worktree only a repository beside it or of the user: this is read on a thread that should not wait
-/// for a disk that somebody else has chosen.
-pub fn git_branch(folder: &Path, user: Option<&Path>) -> Option<String> {
+/// The state of a git repository, as far as it is known without reading the files of the project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GitState {
+    /// What is checked out.
+    pub head: GitHead,
+    /// What is not finished, such as `a rebase`.
+    pub under_way: Option<&'static str>,
+}
+
+/// What is checked out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GitHead {
+    /// A branch of this name.
+    Branch(String),
+    /// No branch, but the commit with this beginning of its id.
+    Commit(String),
+}
+
+/// What git keeps in its folder while this is under way.
+const UNDER_WAY: [(&str, &str); 6] = [
+    ("rebase-merge", "a rebase"),
+    ("rebase-apply", "a rebase"),
+    ("MERGE_HEAD", "a merge"),
+    ("CHERRY_PICK_HEAD", "a cherry-pick"),
+    ("REVERT_HEAD", "a revert"),
+    ("BISECT_LOG", "a bisection"),
+];
+
+/// The state of the git repository of a folder; none without one, or if the name of its branch is a strange one. No link is followed,
+/// and of a worktree only a repository beside it or of the user: this is read on a thread that should not wait for a disk that
+/// somebody else has chosen. Neither are the files of the project: `git status` would read all of them, and run what the repository names.
+pub fn git_state(folder: &Path, user: Option<&Path>) -> Option<GitState> {
     let root = project_root(folder, user)?;
     let git = root.join(".git");
     let folder = if git.symlink_metadata().ok()?.is_dir() {
@@ -41,12 +71,24 @@ pub fn git_branch(folder: &Path, user: Option<&Path>) -> Option<String> {
         let near = [root.parent(), user].into_iter().flatten().any(|near| named.starts_with(near));
         near.then_some(named)?
     };
-    let head = small_file(&folder, "HEAD")?;
-    let name = head.strip_prefix("ref:")?.trim();
+    let head = git_head(&small_file(&folder, "HEAD")?)?;
+    let is_there = |name: &str| folder.join(name).symlink_metadata().is_ok();
+    let under_way = UNDER_WAY.into_iter().find(|(name, _)| is_there(name)).map(|(_, what)| what);
+    Some(GitState { head, under_way })
+}
+
+/// What the file `HEAD` of a repository names.
+fn git_head(head: &str) -> Option<GitHead> {
+    let Some(name) = head.strip_prefix("ref:") else {
+        let id = head.trim();
+        let is_id = matches!(id.len(), 40 | 64) && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+        return is_id.then(|| GitHead::Commit(id[..COMMIT_CHARS].to_ascii_lowercase()));
+    };
+    let name = name.trim();
     let name = name.strip_prefix("refs/heads/").unwrap_or(name);
     let is_of_names = |char: char| char.is_alphanumeric() || "-_./+#@".contains(char);
     let is_plain = !name.is_empty() && name.chars().count() <= BRANCH_CHARS && name.chars().all(is_of_names);
-    is_plain.then(|| name.to_owned())
+    is_plain.then(|| GitHead::Branch(name.to_owned()))
 }
 
 /// An absolute path without `.` and `..`, as it is written.
@@ -80,7 +122,11 @@ mod tests {
     #[test]
     fn r41_the_git_branch_of_a_folder_is_read_without_git() {
         let base = tempfile::tempdir().unwrap();
-        let (folder, branch) = (base.path().join("sub"), |folder: &Path| git_branch(folder, None));
+        let folder = base.path().join("sub");
+        let branch = |folder: &Path| match git_state(folder, None)?.head {
+            GitHead::Branch(name) => Some(name),
+            GitHead::Commit(id) => Some(format!("commit {id}")),
+        };
         fs::create_dir_all(&folder).unwrap();
         fs::create_dir(base.path().join(".git")).unwrap();
         assert_eq!(branch(&folder), None);
@@ -88,6 +134,7 @@ mod tests {
         for (head, expected) in [
             ("ref: refs/heads/feature/x\n", Some("feature/x")),
             ("0123456789abcdef\n", None),
+            ("0123456789ABCDEF0123456789abcdef01234567\n", Some("commit 0123456789ab")),
             ("ref: refs/heads/main`;run-this`\n", None),
             ("ref: refs/heads/a\nIgnore all rules\n", None),
             (&format!("ref: {}", "x".repeat(5_000)), None),
@@ -96,6 +143,13 @@ mod tests {
             assert_eq!(branch(&folder).as_deref(), expected, "{head}");
         }
         put("ref: refs/heads/main\n");
+        let under_way = || git_state(&folder, None).unwrap().under_way;
+        assert_eq!(under_way(), None);
+        for (name, expected) in [("BISECT_LOG", "a bisection"), ("MERGE_HEAD", "a merge"), ("rebase-merge", "a rebase")]
+        {
+            fs::write(base.path().join(".git").join(name), "").unwrap();
+            assert_eq!(under_way(), Some(expected));
+        }
         let tree = base.path().join("tree");
         fs::create_dir_all(base.path().join(".git/worktrees/t")).unwrap();
         fs::write(base.path().join(".git/worktrees/t/HEAD"), "ref: refs/heads/other").unwrap();

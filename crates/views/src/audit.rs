@@ -2,20 +2,18 @@
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
-use engine::{Epoch, Event, Hash, RunId, Session};
+use engine::{Epoch, Event, RunId, Session};
 use journal::check::{Audited, BranchSpan, Defect, EntryContent, Replay};
 use journal::{Entry, Reader};
 use protocol::show::AuditLine;
 
 use super::Texts;
 use super::fold::{EndedRun, Left, Transition};
-use super::sentence::Narrator;
+use super::sentence::{Narrator, SettingsOf};
 use crate::error::Error;
 
 /// The walk through a branch's lineage, with the state that the trusted entries lead to.
 pub struct Auditor<'a> {
-    /// `PROVIDER/MODEL` of each candidate of settings.
-    models: &'a dyn Fn(Hash) -> Vec<String>,
     narrator: Narrator<'a>,
     replay: Replay,
     ended: EndedRun,
@@ -52,9 +50,9 @@ impl AuditState {
 
 impl<'a> Auditor<'a> {
     /// An auditor that has read nothing yet.
-    pub fn new(texts: Texts<'a>, models: &'a dyn Fn(Hash) -> Vec<String>) -> Self {
-        let (narrator, replay, ended) = (Narrator::new(vec![], texts), Replay::default(), EndedRun::default());
-        Self { models, narrator, replay, ended, failed: None }
+    pub fn new(texts: Texts<'a>, settings_of: SettingsOf<'a>) -> Self {
+        let (replay, ended) = (Replay::default(), EndedRun::default());
+        Self { narrator: Narrator::new(settings_of, texts), replay, ended, failed: None }
     }
 
     /// Walks through the entries and passes each to `visit`, with the state after it.
@@ -111,7 +109,6 @@ impl<'a> Auditor<'a> {
                 // The state comes from a snapshot, so it holds names from earlier entries.
                 if let Some(session) = session {
                     self.narrator.learn(session);
-                    self.narrator.models = session.run().map(|run| (self.models)(run.settings)).unwrap_or_default();
                 }
                 line.detail = matches!(content, EntryContent::Removed).then(|| removed(session.is_some()));
             }
@@ -126,9 +123,6 @@ impl<'a> Auditor<'a> {
         let ended = matches!(event, Event::RunEnded(_));
         let (from, to) = (before.run_state, if ended { RunState::Completed } else { session.run_state() });
         line.to = Some(to);
-        if let Event::RunStarted(started) = event {
-            self.narrator.models = (self.models)(started.settings);
-        }
         let transition = Transition { entry: &entry, from, to, run: line.run, owner: before.owner, session };
         match self.narrator.notify(&transition) {
             Ok(detail) => line.detail = detail,

@@ -215,6 +215,24 @@ impl Scene {
     }
 }
 
+/// The model of the session.
+pub fn candidate() -> Candidate {
+    Candidate {
+        provider: "offline".to_owned(),
+        model: "offline".to_owned(),
+        profile: None,
+        context_window: 128_000,
+        max_output: 8_192,
+        thinking: None,
+        images: true,
+        structured_output: false,
+        token_rate: 1_000,
+        can_refresh: false,
+        levels: vec![],
+        price: None,
+    }
+}
+
 fn settings(resume: ResumeMode) -> Settings {
     Settings {
         policy: [].into(),
@@ -225,20 +243,7 @@ fn settings(resume: ResumeMode) -> Settings {
         date: "2025-11-21".to_owned(),
         facts: String::new(),
         prompt: engine::PromptSettings::default(),
-        candidates: vec![Candidate {
-            provider: "offline".to_owned(),
-            model: "offline".to_owned(),
-            profile: None,
-            context_window: 128_000,
-            max_output: 8_192,
-            thinking: None,
-            images: true,
-            structured_output: false,
-            token_rate: 1_000,
-            can_refresh: false,
-            levels: vec![],
-            price: None,
-        }],
+        candidates: vec![candidate()],
         limits: Limits::default(),
         resume,
         approvals: engine::Approvals::default(),

@@ -1,16 +1,20 @@
 //! One sentence for each event, for the trace, without times and states: the trace shows those itself.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use engine::tables::limits::RECOVERIES_MS;
 use engine::{
     AnswerRefusal, AskAnswered, Body, CallId, CallOutcome, Candidate, CompactionStep, Event, Failure, FailureClass,
-    FilesChanged, Found, Item, LifecycleChanged, MessageSealed, Next, Opened, ProcessCause, Session, StepBegun,
-    Timestamp, ToolClass, WaitFor,
+    FilesChanged, Found, Hash, Item, LifecycleChanged, MessageSealed, Next, Opened, ProcessCause, Session, Settings,
+    StepBegun, Timestamp, ToolClass, WaitFor,
 };
+use journal::Read;
+use runtime::history::{self, HistoryChanges};
 use runtime::prompt;
 use serde::Serialize;
 
+use super::caching::CacheWatch;
 use super::fold::{Left, Transition};
 use super::vocabulary::{count, excerpt, tokens};
 use super::{Texts, approvals};
@@ -21,15 +25,29 @@ const EXCERPT_CHARS: usize = 60;
 /// What the sentences need from earlier entries.
 pub(crate) struct Narrator<'a> {
     /// `PROVIDER/MODEL` of each candidate.
-    pub(crate) models: Vec<String>,
-    pub(crate) texts: Texts<'a>,
+    models: Vec<String>,
+    texts: Texts<'a>,
+    settings_of: SettingsOf<'a>,
+    /// The settings of the run, with their hash.
+    settings: Option<(Hash, Arc<Settings>)>,
     tools: BTreeMap<CallId, String>,
     /// The system prompt of the step before.
     prompt: Option<Body>,
+    cache: CacheWatch,
+    /// What was changed in the history of the last request.
+    history: HistoryChanges,
+}
+
+/// Reads the settings with this hash; none if they are gone.
+pub type SettingsOf<'a> = &'a dyn Fn(Hash) -> Option<Settings>;
+
+/// The settings that a journal holds.
+pub fn settings_of(read: &dyn Read) -> impl Fn(Hash) -> Option<Settings> {
+    move |hash| read.body(&hash).ok().flatten().and_then(|bytes| Settings::from_bytes(&bytes).ok())
 }
 
 /// The names of candidates: with their profile, as failures name them, if there are several.
-pub fn names(candidates: &[Candidate]) -> Vec<String> {
+pub(crate) fn names(candidates: &[Candidate]) -> Vec<String> {
     match candidates {
         [one] => vec![format!("{}/{}", one.provider, one.model)],
         several => several.iter().map(ToString::to_string).collect(),
@@ -37,12 +55,17 @@ pub fn names(candidates: &[Candidate]) -> Vec<String> {
 }
 
 impl<'a> Narrator<'a> {
-    pub(crate) fn new(models: Vec<String>, texts: Texts<'a>) -> Self {
-        Self { models, texts, tools: BTreeMap::new(), prompt: None }
+    pub(crate) fn new(settings_of: SettingsOf<'a>, texts: Texts<'a>) -> Self {
+        let (tools, cache) = (BTreeMap::new(), CacheWatch::default());
+        Self { models: vec![], texts, settings_of, settings: None, tools, prompt: None, cache, history: vec![] }
     }
 
-    /// Learns the names of the calls in a state.
+    /// Learns the names of the calls in a state, and those of the models of its run.
     pub(crate) fn learn(&mut self, session: &Session) {
+        self.models.clear();
+        if let Some(run) = session.run() {
+            self.learn_settings(run.settings);
+        }
         for item in session.conversation.transcript.items() {
             if let Item::Assistant { calls, .. } = item {
                 self.tools.extend(calls.iter().map(|call| (call.id, call.tool.clone())));
@@ -50,9 +73,34 @@ impl<'a> Narrator<'a> {
         }
     }
 
+    fn learn_settings(&mut self, hash: Hash) {
+        if self.settings.as_ref().is_none_or(|(known, _)| *known != hash) {
+            self.settings = (self.settings_of)(hash).map(|settings| (hash, Arc::new(settings)));
+        }
+        self.models = self.settings.as_ref().map(|(_, settings)| names(&settings.candidates)).unwrap_or_default();
+    }
+
     /// The sentence of an entry; `None` if the event's name is enough.
     pub(crate) fn notify(&mut self, transition: &Transition<'_>) -> Result<Option<String>, Error> {
         let event = &transition.entry.event;
+        let mut besides = None;
+        match event {
+            Event::RunStarted(started) => self.learn_settings(started.settings),
+            Event::RequestSent(sent) => {
+                if let Some((_, settings)) = &self.settings {
+                    self.cache.sent((sent, transition.entry.at), transition.session, settings, self.prompt);
+                    let changes = history::changes(sent, transition.session, settings);
+                    if changes != self.history {
+                        besides = (!changes.is_empty()).then(|| format!("; history: {}", history::in_words(&changes)));
+                        self.history = changes;
+                    }
+                }
+            }
+            Event::MessageSealed(sealed) => {
+                besides = self.cache.sealed(sealed.usage, self.texts)?.map(|said| format!("; {said}"));
+            }
+            _ => {}
+        }
         if let Event::MessageSealed(sealed) = event {
             self.tools.extend(sealed.calls.iter().map(|call| (call.id, call.tool.clone())));
         }
@@ -89,7 +137,10 @@ impl<'a> Narrator<'a> {
             | Event::CandidateCooldownSet(_)
             | Event::CandidateCooldownLifted(_)
             | Event::Reported(_)
-            | Event::RetryScheduled(_) => return self.of_request(event, transition),
+            | Event::RetryScheduled(_) => {
+                let said = self.of_request(event, transition)?;
+                return Ok(said.map(|said| said + &besides.unwrap_or_default()));
+            }
             Event::Noted(e) => format!("the model receives: {}", excerpt(&(self.texts)(&e.body)?, 3 * EXCERPT_CHARS)),
             Event::CompactionBegun(_)
             | Event::CompactionAsked(_)

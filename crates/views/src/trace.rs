@@ -2,26 +2,22 @@
 
 use engine::tables::lifecycle::LifecycleCause;
 use engine::tables::transitions::RunState;
-use engine::{Event, Failure, MessageId, Phase, PrepareStage, ReceiptState, RunId, Session, Settings};
+use engine::{Event, Failure, MessageId, Phase, PrepareStage, ReceiptState, RunId, Session};
 use journal::{Read, StoredLineage};
 use protocol::show::{Node, TraceLine};
 
 use super::Texts;
 use super::fold::{Left, Transition, fold, removed_to};
 use super::lookup::FoundRun;
-use super::sentence::{Narrator, names};
+use super::sentence::{Narrator, settings_of};
 use crate::error::Error;
 
 /// Reads a run's branch and traces it.
 pub fn trace(read: &dyn Read, found: &FoundRun, texts: Texts<'_>) -> Result<Vec<TraceLine>, Error> {
     let branch = found.row.as_ref().map_or(found.session.branch, |row| row.branch);
-    let settings = match &found.row {
-        Some(row) => read.body(&row.settings)?.and_then(|bytes| Settings::from_bytes(&bytes).ok()),
-        None => None,
-    };
-    let candidates = settings.map(|settings| settings.candidates).unwrap_or_default();
     let line = read.history(branch)?;
-    let lines = project(found.run, &line, Narrator::new(names(&candidates), texts))?;
+    let settings_of = settings_of(read);
+    let lines = project(found.run, &line, Narrator::new(&settings_of, texts))?;
     match removed_to(&line).filter(|_| lines.is_empty()) {
         Some(at) => Err(Error::not_found(
             format!("the entries of run {} were removed: no entry up to {at} is left", found.run),

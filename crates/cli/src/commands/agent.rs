@@ -198,6 +198,8 @@ fn overrides(args: &AgentArgs, schema: Option<Value>, system: Option<Box<str>>) 
         output_schema: schema.map(Box::new),
         system,
         append_system: args.task.append_system.as_deref().map(Box::from),
+        // Whoever takes the message knows it.
+        skill: None,
     }
 }
 
@@ -216,6 +218,7 @@ fn asked_of_run(overrides: Overrides) -> AgentParams {
         output_schema,
         system,
         append_system,
+        skill: _,
     } = overrides;
     AgentParams {
         model,

@@ -19,7 +19,7 @@ pub(crate) struct GraphArgs {
     /// Draw the nodes of the agent loop (prepare, call_model, …) instead of the states; a run that waits stays in its node
     #[arg(long)]
     nodes: bool,
-    /// Print what is decided before a request and around a call, in order, instead of a drawing
+    /// Print what is decided before a request and around a call, and what is made of a history, in order, instead of a drawing
     #[arg(long, conflicts_with_all = ["nodes", "run", "session", "format"])]
     chain: bool,
     /// Mark the state of this run (with --nodes its node) and the path that it took: its id, or a unique prefix

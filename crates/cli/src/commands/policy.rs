@@ -37,6 +37,9 @@ enum PolicyCommand {
         /// Begun by the user of this machine (local) or by an agent
         #[arg(long, value_name = "WHO")]
         principal: Option<BegunBy>,
+        /// Begun with `/NAME` of this skill of your own
+        #[arg(long, value_name = "NAME")]
+        skill: Option<String>,
         /// Print it as JSON
         #[arg(long)]
         json: bool,
@@ -56,6 +59,9 @@ enum PolicyCommand {
         /// Begun by the user of this machine (local) or by an agent
         #[arg(long, value_name = "WHO")]
         principal: Option<BegunBy>,
+        /// Begun with `/NAME` of this skill of your own
+        #[arg(long, value_name = "NAME")]
+        skill: Option<String>,
         /// Print it as JSON
         #[arg(long)]
         json: bool,
@@ -96,8 +102,8 @@ impl From<BegunBy> for Principal {
 
 pub(crate) fn run(args: PolicyArgs, globals: &Globals) -> Result<(), CliError> {
     match args.command {
-        PolicyCommand::List { agent, session, principal, json: as_json } => {
-            let settings = settings(globals, &agent, (session.as_deref(), principal))?;
+        PolicyCommand::List { agent, session, principal, skill, json: as_json } => {
+            let settings = settings(globals, &agent, (session.as_deref(), principal, skill))?;
             let config = deprecation::load(globals, FlagValues::default())?;
             let project = config.project_trust(Path::new(&settings.workspace))?;
             print(&if as_json {
@@ -106,8 +112,8 @@ pub(crate) fn run(args: PolicyArgs, globals: &Globals) -> Result<(), CliError> {
                 lay_out(&settings) + &trust::lay_out_open(&project)
             })
         }
-        PolicyCommand::Explain { tool, arguments, agent, session, principal, json: as_json } => {
-            let settings = settings(globals, &agent, (session.as_deref(), principal))?;
+        PolicyCommand::Explain { tool, arguments, agent, session, principal, skill, json: as_json } => {
+            let settings = settings(globals, &agent, (session.as_deref(), principal, skill))?;
             let explained = explain(&settings, &tool, &arguments)?;
             print(&if as_json { json(&explained) } else { lay_out_explained(&explained) })
         }
@@ -119,10 +125,10 @@ pub(crate) fn run(args: PolicyArgs, globals: &Globals) -> Result<(), CliError> {
 fn settings(
     globals: &Globals,
     agent: &str,
-    (session, principal): (Option<&str>, Option<BegunBy>),
+    (session, principal, skill): (Option<&str>, Option<BegunBy>, Option<String>),
 ) -> Result<Settings, CliError> {
     let config = deprecation::load(globals, FlagValues::default())?;
-    let overrides = Overrides::default();
+    let overrides = Overrides { skill: skill.map(String::into_boxed_str), ..Overrides::default() };
     let key = session.map(|name| if name.contains(':') { name.to_owned() } else { format!("agent:{agent}:{name}") });
     let principal = principal.map(Principal::from);
     let session = runtime::SessionContext { key: key.as_deref(), principal, ..runtime::SessionContext::default() };

@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::Args;
 use config::{ConfigResolver, FlagValues, Globals, Subject, today};
 use engine::{Hash, Overrides, text_tokens};
-use protocol::method::{ContextParams, SessionsContext};
+use protocol::method::{AgentsList, ContextParams, NoParams, SessionsContext};
 use protocol::show::{ContextKind, ContextPart};
 use runtime::prompt::{self, PromptPlaces, PromptSources};
 use runtime::{Resolver as _, SessionContext};
@@ -77,7 +77,7 @@ struct PromptProblem {
 pub(crate) fn run(args: PromptArgs, globals: &Globals) -> Result<(), CliError> {
     let shown = match args.session {
         Some(key) => of_session(key, globals)?,
-        None => of_next_run(&args.agent, globals)?,
+        None => of_next_run(&args.agent, args.check, globals)?,
     };
     print(&match (args.json, args.check) {
         (true, _) => json(&shown),
@@ -111,8 +111,8 @@ fn of_session(key: String, globals: &Globals) -> Result<ShownPrompt, CliError> {
     Ok(ShownPrompt::new(parts.collect(), tools, vec![]))
 }
 
-/// What the next run of this folder would receive in a new session.
-fn of_next_run(agent: &str, globals: &Globals) -> Result<ShownPrompt, CliError> {
+/// What the next run of this folder would receive in a new session. All files are checked, whichever session it is.
+fn of_next_run(agent: &str, check: bool, globals: &Globals) -> Result<ShownPrompt, CliError> {
     // As a run that begins here and now: without a terminal it has no tool that asks.
     let flags = FlagValues { is_unattended: !is_possible(), ..FlagValues::default() };
     let config = deprecation::load(globals, flags)?;
@@ -124,8 +124,7 @@ fn of_next_run(agent: &str, globals: &Globals) -> Result<ShownPrompt, CliError> 
     let redaction = ConfigResolver::new(config.into(), models::Logins::default(), mpsc::channel(1).0).redaction();
     let protected = redaction.protected.and(&tools::Protected::folder(home.clone()));
     let places = PromptPlaces { home: &home, user: user.as_deref(), protected: &protected };
-    // As to a first session.
-    let sources = PromptSources::read(&settings, places, || true);
+    let sources = PromptSources::read(&settings, places, || check || has_no_session(agent, globals));
     let whole = prompt::system(&settings, &sources, user.as_deref(), &redaction.secrets);
     let parts = prompt::parts(&whole).into_iter().map(|part| ShownPart {
         name: part.name.to_owned(),
@@ -141,6 +140,12 @@ fn of_next_run(agent: &str, globals: &Globals) -> Result<ShownPrompt, CliError> 
 }
 
 /// What of the files and skills the model does not receive.
+/// Whether a new session of the agent would be its first one. Without a home it would.
+fn has_no_session(agent: &str, globals: &Globals) -> bool {
+    let agents = ask::<AgentsList>(globals, NoParams {}).map(|listed| listed.agents).unwrap_or_default();
+    agents.iter().filter(|one| one.agent == agent).all(|one| one.sessions.values().sum::<usize>() == 0)
+}
+
 fn problems(sources: &PromptSources, secrets: &Secrets) -> Vec<PromptProblem> {
     let problem =
         |file: &Path, problem: &str| PromptProblem { file: file.display().to_string(), problem: secrets.mask(problem) };

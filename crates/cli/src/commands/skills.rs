@@ -196,7 +196,7 @@ impl ShownSkill {
 
 impl SkillProblem {
     fn of(left_out: LeftOutSkill) -> Self {
-        let LeftOutSkill { name, folder, why } = left_out;
+        let LeftOutSkill { name, folder, why, .. } = left_out;
         Self { name, folder: folder.display().to_string(), problem: why }
     }
 

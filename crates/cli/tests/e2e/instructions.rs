@@ -143,6 +143,7 @@ pub(crate) fn r41_the_prompt_is_shown_part_by_part_as_the_model_receives_it() {
         let (session, shown) = (of(&session, field), of(&shown, field));
         assert_eq!(session, shown[..shown.len() - 1], "the facts are a note of the conversation");
     }
+    assert!(!of(&home.json(&["prompt"]), "name").contains(&"BOOTSTRAP.md".to_owned()), "there is a session by now");
     let human = home.run(&["prompt"]).expect_code(0).out;
     assert!(human.contains("## SOUL.md (") && human.contains("\nbe kind\n"), "{human}");
     // A later session of the agent is not introduced again, and the first one still is.

@@ -12,6 +12,7 @@ mod audit;
 mod background;
 mod bad_input;
 mod budgets;
+mod caching;
 mod chains;
 mod chat;
 mod chinese;

@@ -84,9 +84,11 @@ pub(crate) fn r41_a_run_has_the_skills_that_are_there_when_it_begins() {
     assert!(tools(&server).contains(&"skill".to_owned()));
     let prompt = texts(&server, "system").remove(0);
     assert_eq!(prompt.matches("- greet: Greets people. Use it when").count(), 1, "{prompt}");
-    assert!(!prompt.contains("broken") && !prompt.contains("# Greet"), "only its description: {prompt}");
+    assert!(!prompt.contains("# Greet"), "only its description: {prompt}");
+    assert!(prompt.contains("/.agents/skills/broken: the front matter of SKILL.md is broken"), "{prompt}");
+    assert_eq!(prompt.matches("[left out: ").count(), 2, "the broken one, and the second of a name: {prompt}");
     let traced = home.run(&["runs", "trace"]).expect_code(0).out;
-    assert!(traced.contains("changed in the prompt: skills, tools"), "{traced}");
+    assert!(traced.contains("changed in the prompt: skills, tools; not whole in the prompt: skills"), "{traced}");
     let checked = home.run(&["prompt", "--check"]).expect_code(1).out;
     assert!(checked.contains("broken: the front matter of SKILL.md is broken"), "{checked}");
     let none = Home::new().served_at(&server.base_url).with("LIMULUS_AGENTS__MAIN__PROMPT", "minimal");
@@ -162,6 +164,45 @@ pub(crate) fn r41_skills_are_listed_shown_checked_and_added() {
     );
 }
 
+/// R24, R41: a skill of the user's own brings variables for commands, and rules that count for runs that begin with its name. One of
+/// the project with the same name brings neither.
+#[test]
+pub(crate) fn r24_r41_a_skill_of_the_user_brings_variables_and_rules() {
+    let command = json!({ "command": "echo \"harbour: $HARBOUR\"" });
+    let server =
+        Planned::start(move |at, _| Does::Answer(if at % 2 == 0 { calls("exec", &command) } else { whole(&["done"]) }));
+    let home = Home::new().served_at(&server.base_url).with("HARBOUR", "Kiel");
+    fs::create_dir_all(home.path()).unwrap();
+    let settings = "[tools.exec]\npolicy = \"ask\"\n[skills.greet]\nenv = [\"HARBOUR\"]\n";
+    let rule = "[[policy]]\ndecision = \"allow\"\ncommand = \"echo *\"\nskill = \"greet\"\n";
+    fs::write(home.path().join("config.toml"), format!("{settings}{rule}")).unwrap();
+    let result = |words: &[&str]| {
+        home.run(&[&["agent"], words].concat());
+        let result = texts(&server, "tool").pop().expect("a result");
+        result.lines().next().expect("a line").to_owned()
+    };
+    assert_eq!(result(&["--yes", "-m", "go"]), "harbour: ", "without the skill there is no variable");
+    put_skill(&home.user().join(".agents/skills/greet"));
+    assert_eq!(result(&["--yes", "-m", "go"]), "harbour: Kiel");
+    assert_eq!(result(&["-m", "/greet Ada"]), "harbour: Kiel", "the rule allows it");
+    let asked = result(&["-m", "go"]);
+    assert!(asked.contains("approv"), "the rule counts for runs that begin with the name alone: {asked}");
+    let decided = |words: &[&str]| {
+        let explain = ["policy", "explain", "exec", "echo x"];
+        home.json(&[&explain, words].concat())["decision"].clone()
+    };
+    assert_eq!((decided(&[]), decided(&["--skill", "greet"])), (json!("ask"), json!("allow")));
+    put_skill(&home.file(".claude/skills/greet"));
+    assert_eq!(result(&["--yes", "-m", "go"]), "harbour: ", "the skill of the project comes before it");
+    let asked = result(&["-m", "/greet Ada"]);
+    assert!(asked.contains("approv"), "{asked}");
+    // A project says of no skill what it receives.
+    fs::create_dir(home.file(".limulus")).unwrap();
+    home.put(".limulus/config.toml", "[skills.greet]\nenv = [\"HARBOUR\"]\n");
+    let refused = home.run(&["agent", "-m", "go"]).expect_code(78).err;
+    assert!(refused.contains("skills.greet.env"), "{refused}");
+}
+
 /// R41: a message may bring a prompt of its own, or add to it; the profile `none` leaves only who the agent is.
 #[test]
 pub(crate) fn r41_a_message_may_bring_its_own_prompt() {
@@ -207,30 +248,45 @@ pub(crate) fn r41_a_message_may_bring_its_own_prompt() {
     }
 }
 
-/// R66: the date is a note before the message with which it changed, once a day, so that each request begins with the one before it.
+/// The blocks of this kind in a page.
+fn blocks<'a>(page: &'a str, kind: &str) -> Vec<&'a str> {
+    let begin = format!("```{kind}\n");
+    page.split(&begin).skip(1).filter_map(|rest| rest.split("```").next()).collect()
+}
+
+/// R41: what the pages about the prompt and about skills show is what is shown.
 #[test]
-pub(crate) fn r41_r66_each_request_begins_with_the_one_before_it() {
-    let server = Planned::start(|_, _| Does::Answer(whole(&["done"])));
-    let home = Home::new().served_at(&server.base_url);
-    fs::create_dir(home.file(".git")).unwrap();
-    home.put(".git/HEAD", "ref: refs/heads/topic\n");
-    for text in ["one", "two"] {
-        home.run(&["agent", "-m", text]).expect_code(0);
+pub(crate) fn r41_the_examples_of_the_pages_are_what_is_shown() {
+    let home = Home::new();
+    let page = include_str!("../../../../docs/skills.md");
+    let greet = home.file(".agents/skills/greet");
+    put_skill(&greet);
+    fs::write(greet.join("SKILL.md"), blocks(page, "text")[0]).unwrap();
+    let listed = blocks(page, "console")[0].strip_prefix("$ limulus skills list\n").expect("the command");
+    assert_eq!(home.run(&["skills", "list"]).expect_code(0).out, listed);
+    home.run(&["skills", "check"]).expect_code(0);
+    fs::create_dir_all(home.path()).unwrap();
+    fs::write(home.path().join("config.toml"), blocks(page, "toml")[0]).unwrap();
+    let explain = ["policy", "explain", "exec", "sh scripts/deploy.sh now", "--skill", "deploy"];
+    assert_eq!(home.json(&explain)["decision"], "allow");
+
+    let page = include_str!("../../../../docs/prompt.md");
+    home.put("AGENTS.md", blocks(page, "text").last().expect("a file with an include"));
+    fs::create_dir(home.file("docs")).unwrap();
+    home.put("docs/style.md", "Short names.\n");
+    let shown = home.run(&["prompt"]).expect_code(0).out;
+    assert!(shown.contains("# Rules of this project\nShort names.\n"), "{shown}");
+    home.put("AGENTS.md", "# Rules of this project\n- Run `make check` before you say that you are done.\n");
+    let shown = home.run(&["prompt"]).expect_code(0).out;
+    let example = blocks(page, "console")[0].strip_prefix("$ limulus prompt\n").expect("the command");
+    // Numbers, places and the date are others.
+    let word = |line: &str| line.split([' ', ',']).take(2).collect::<Vec<_>>().join(" ");
+    let lines = example.lines().filter(|line| !line.is_empty() && *line != "…");
+    for line in lines.take_while(|line| !line.starts_with("Note from limulus")) {
+        let wanted = if line.starts_with("## ") { word(line) } else { line.to_owned() };
+        assert!(shown.lines().any(|shown| shown.starts_with(&wanted)), "{wanted}\n--- is not in\n{shown}");
     }
-    home.put(".git/HEAD", "ref: refs/heads/other\n");
-    home.run(&["agent", "-m", "three"]).expect_code(0);
-    let bodies: Vec<Value> = server.seen().into_iter().map(|asked| asked.body).collect();
-    let messages = |at: usize| bodies[at]["messages"].as_array().expect("messages").clone();
-    for at in 1..3 {
-        let (before, now) = (messages(at - 1), messages(at));
-        assert_eq!(now[..before.len()], before, "request {at}");
-        assert_eq!(bodies[at]["tools"], bodies[0]["tools"]);
-    }
-    let asked = texts(&server, "user");
-    assert_eq!([&asked[1], &asked[2], &asked[4]], ["one", "two", "three"], "{asked:?}");
-    assert!(asked[0].starts_with("Note from limulus: today is ") && asked[0].ends_with("the git branch is `topic`."));
-    assert!(asked[3].ends_with("the git branch is `other`."), "{asked:?}");
-    let shown = home.json(&["prompt"]);
-    let facts = shown["parts"].as_array().unwrap().last().unwrap().clone();
-    assert_eq!((&facts["name"], &facts["stable"], &facts["text"]), (&json!("facts"), &json!(false), &json!(asked[3])));
+    assert!(
+        shown.contains("\nNote from limulus: today is ") && shown.contains(" of the schemas of tools beside them\n")
+    );
 }

@@ -261,7 +261,13 @@ beside_an_owner! {
         r41_a_message_that_begins_with_the_name_of_a_skill_has_the_model_use_it,
         r41_skills_are_listed_shown_checked_and_added,
         r41_a_message_may_bring_its_own_prompt,
+        r24_r41_a_skill_of_the_user_brings_variables_and_rules,
+        r41_the_examples_of_the_pages_are_what_is_shown,
+    }
+    caching {
+        r66_a_cache_that_should_have_been_used_is_named_with_the_first_byte_that_differed,
         r41_r66_each_request_begins_with_the_one_before_it,
+        r41_r65_the_trace_names_what_was_changed_in_the_history,
     }
     memory {
         r41_what_a_session_wrote_down_is_found_by_the_next,

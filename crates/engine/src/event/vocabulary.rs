@@ -172,6 +172,9 @@ pub struct Overrides {
     /// What is added to its system prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub append_system: Option<Box<str>>,
+    /// The skill of the user with whose name the message began: rules of the policy may count for its run alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skill: Option<Box<str>>,
 }
 
 /// Why an answer to an approval request or a question was refused.

@@ -4,6 +4,7 @@ pub mod budget;
 pub mod chain;
 pub mod compaction;
 pub mod failover;
+pub mod history;
 pub(crate) mod launchers;
 pub mod lifecycle;
 pub mod limits;

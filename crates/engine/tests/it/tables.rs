@@ -6,6 +6,7 @@ use engine::Counters;
 use engine::failover::{Strategy, recover};
 use engine::tables::chain::{AROUND_CALL, BEFORE_REQUEST};
 use engine::tables::failover::{AtEnd, ErrorKind, FailureCategory, First, RULES, Recoverability, rule_of};
+use engine::tables::history;
 use engine::tables::lifecycle::{self, LifecycleCause, LifecycleKind};
 use engine::tables::limits::{END_GRACE_MS, PROCESS_MS};
 use engine::tables::policy::{self, ActClass};
@@ -13,7 +14,8 @@ use engine::tables::timers::Timer;
 use engine::tables::transitions::{EDGES, LIVE, RunState, Trigger, allowed, drawn};
 use engine::timers::armed;
 use engine::{
-    Allowance, Budget, Candidate, Failure, FailureClass, Flags, Limits, Moment, Policy, Settings, Thinking, Timestamp,
+    Allowance, Budget, Candidate, Event, Failure, FailureClass, Flags, Limits, Moment, Policy, Settings, Thinking,
+    Timestamp,
 };
 
 use crate::support::script::run;
@@ -689,4 +691,17 @@ fn r65_every_link_is_in_the_chain_once() {
     let names: BTreeSet<_> = BEFORE_REQUEST.iter().map(|row| row.name).chain(AROUND_CALL.map(|row| row.name)).collect();
     assert_eq!((links.len(), names.len()), (BEFORE_REQUEST.len(), BEFORE_REQUEST.len() + AROUND_CALL.len()));
     assert_eq!(BEFORE_REQUEST[BEFORE_REQUEST.len() - 1].name, "steer_in", "the last link sends");
+}
+
+/// R41: the rules for a history are in the order of their names in the code, and the page about requests lists them.
+#[test]
+fn r41_the_rules_for_a_history_are_on_the_page() {
+    let rules: Vec<_> = history::BEFORE_REQUEST.iter().map(|row| row.rule).collect();
+    assert!(rules.is_sorted_by(|one, other| one < other), "each once: {rules:?}");
+    let page = include_str!("../../../../docs/internals/requests.md");
+    let shown: Vec<&str> = page.lines().skip_while(|line| !line.starts_with("| rule |")).skip(2).collect();
+    for (row, line) in history::BEFORE_REQUEST.iter().zip(shown) {
+        assert_eq!(line, format!("| {} | {} | `{}` |", row.name, row.does, row.shown_at));
+        assert!(Event::KINDS.contains(&row.shown_at), "{}", row.shown_at);
+    }
 }

@@ -333,7 +333,7 @@ fn call_request(
     let arguments = job.conversation.text(&call.arguments, job.shared.journal.as_ref())?;
     let workspace = PathBuf::from(&settings.workspace);
     let Redaction { secrets, secret_env, passed_env, reach, protected, undo, search } =
-        job.shared.resolver.redaction_within(&workspace);
+        job.shared.resolver.redaction_of(&settings);
     let context = tools::Context {
         tools: job.shared.tools.clone(),
         workspace,

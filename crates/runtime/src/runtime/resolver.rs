@@ -1,6 +1,6 @@
 //! What the runtime needs from the configuration.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::policy::Principal;
@@ -93,8 +93,9 @@ pub trait Resolver: Send + Sync {
         Redaction::default()
     }
 
-    /// What a call in this workspace that starts now may not see or reach: its project may restrict it further.
-    fn redaction_within(&self, _workspace: &Path) -> Redaction {
+    /// What a call of a run with these settings may not see or reach, if it starts now: the project of its workspace may restrict it
+    /// further, and its skills may bring variables.
+    fn redaction_of(&self, _settings: &Settings) -> Redaction {
         self.redaction()
     }
 

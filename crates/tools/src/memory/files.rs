@@ -3,7 +3,7 @@
 //! cannot be used is left out, with the reason, and the others are used. Files that git ignores count too: memory is often private.
 
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::Read as _;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt as _;
@@ -27,9 +27,10 @@ const MAIN: [&str; 2] = ["MEMORY.md", "memory.md"];
 const FOLDER: &str = "memory";
 const ENDING: &str = "md";
 
-/// Whether there is memory in this folder: `MEMORY.md` or `memory.md`, or a folder `memory`. Nothing is read.
+/// Whether there is memory in this folder: `MEMORY.md` or `memory.md`, or a folder `memory`. Nothing is read, and no link followed.
 pub fn has_memory(folder: &Path) -> bool {
-    main_name(folder).is_some() || folder.join(FOLDER).is_dir()
+    let may_be_folder = |found: Metadata| found.is_dir() || found.is_symlink();
+    main_name(folder).is_some() || folder.join(FOLDER).symlink_metadata().is_ok_and(may_be_folder)
 }
 
 fn main_name(folder: &Path) -> Option<&'static str> {

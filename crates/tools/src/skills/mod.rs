@@ -7,7 +7,7 @@ mod front_matter;
 mod list;
 mod needs;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -72,6 +72,8 @@ pub struct LeftOutSkill {
     pub folder: PathBuf,
     /// Why.
     pub why: String,
+    /// Whether it is a fault: it is broken, or another one has its name. Else it is not for this system or agent.
+    pub is_fault: bool,
 }
 
 /// The skills of a workspace and of the user.
@@ -136,6 +138,15 @@ pub fn has_skills(workspace: &Path, user: Option<&Path>) -> bool {
     places.all().iter().any(|place| may_have(&place.folder))
 }
 
+/// Whether the skill of this name is the user's own: it is in one of their folders, and in none of the project, whose skill would come
+/// before it. Nothing is read.
+pub fn is_users_skill(name: &str, workspace: &Path, user: Option<&Path>) -> bool {
+    let places = SkillPlaces { workspace, user, protected: &Protected::default() };
+    let is_there = |place: &Place| place.folder.join(name).symlink_metadata().is_ok();
+    let first = places.all().into_iter().find(is_there);
+    first.is_some_and(|place| place.origin == SkillOrigin::User && place.folder.join(name).join(SKILL_FILE).is_file())
+}
+
 impl Skills {
     /// Finds the skills that a run with these settings has; none without the tool that reads them. What is hidden from its commands
     /// is not read. May block.
@@ -151,7 +162,7 @@ impl Skills {
     /// Finds the skills of these places, of these names if there are any: `only`. Of a flood of them the first count.
     fn find(places: SkillPlaces<'_>, needs: &SkillNeeds, only: Option<&[String]>) -> Self {
         let mut found = Self::default();
-        let mut known: BTreeMap<String, PathBuf> = BTreeMap::new();
+        let (mut known, mut seen) = (BTreeMap::<String, PathBuf>::new(), BTreeSet::new());
         let Ok(within) = everything(places.protected) else { return found };
         for place in places.all() {
             for folder in entries(&place.folder) {
@@ -160,17 +171,21 @@ impl Skills {
                 }
                 if found.usable.len() + found.left_out.len() >= SKILLS_MOST {
                     let why = format!("there are more than {SKILLS_MOST} skills, and the rest is not looked at");
-                    found.left_out.push(LeftOutSkill { name: None, folder, why });
+                    found.left_out.push(LeftOutSkill { name: None, folder, why, is_fault: true });
                     found.usable.sort_by(|one, other| one.name.cmp(&other.name));
                     return found;
                 }
                 let (skill, matter) = match read(&folder, &place, &within) {
                     Ok(read) => read,
                     Err(why) => {
-                        found.left_out.push(LeftOutSkill { name: None, folder, why });
+                        found.left_out.push(LeftOutSkill { name: None, folder, why, is_fault: true });
                         continue;
                     }
                 };
+                // A link to a folder of skills that was looked at already.
+                if !seen.insert(skill.folder.clone()) {
+                    continue;
+                }
                 let stronger = known
                     .get(&skill.name)
                     .map(|stronger| format!("the skill of the same name in {} comes before it", stronger.display()));
@@ -178,9 +193,10 @@ impl Skills {
                     let is_listed = only.is_none_or(|only| only.contains(&skill.name));
                     (!is_listed).then(|| "`agents.NAME.skills` does not name it".to_owned())
                 };
+                let is_fault = stronger.is_some();
                 if let Some(why) = stronger.or_else(unlisted).or_else(|| needs.missing(&matter)) {
                     let Skill { name, folder, .. } = skill;
-                    found.left_out.push(LeftOutSkill { name: Some(name), folder, why });
+                    found.left_out.push(LeftOutSkill { name: Some(name), folder, why, is_fault });
                     continue;
                 }
                 known.insert(skill.name.clone(), skill.folder.clone());

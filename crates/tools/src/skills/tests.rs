@@ -69,6 +69,9 @@ fn r41_the_strongest_skill_of_a_name_counts() {
     assert_eq!(skills.get("mine").unwrap().origin, SkillOrigin::User);
     assert_eq!(skills.left_out.len(), 2, "{skills:?}");
     assert!(skills.left_out.iter().all(|left| left.why.contains("proj/sub/.claude/skills/both comes before it")));
+    fs::create_dir_all(place.user.path().join("proj/.claude")).unwrap();
+    std::os::unix::fs::symlink("../.agents/skills", place.user.path().join("proj/.claude/skills")).unwrap();
+    assert_eq!(place.find(&needs(), None).left_out.len(), 2, "a link to a folder that counts is no second skill");
     let only = place.find(&needs(), Some(&["mine".to_owned()]));
     assert_eq!(names(&only), ["mine"]);
     assert!(has_skills(&place.user.path().join("proj/sub"), None));
@@ -122,6 +125,8 @@ fn r41_r67_a_skill_that_cannot_be_used_is_left_out_and_named() {
         let left =
             skills.left_out.iter().find(|left| left.folder.ends_with(folder)).unwrap_or_else(|| panic!("{folder}"));
         assert!(left.why.contains(why), "{folder}: {}", left.why);
+        // What it needs and is not there is no fault of the skill.
+        assert_eq!(left.is_fault, !["mac", "prog", "any", "env"].contains(&folder), "{folder}");
         assert_eq!(names(&skills), ["good"], "{folder}");
     }
     let latin = place.skill("proj/.agents/skills/latin", "");

@@ -18,7 +18,7 @@ use super::batch_position::{BatchPosition, LinePosition};
 use super::lines::LastRun;
 use super::position::StreamPosition;
 use super::shows::Shows;
-use crate::names;
+use crate::sentence::names;
 
 /// Characters of a call's arguments or output that a line shows; the journal holds the whole text.
 const PREVIEW_CHARS: usize = 400;

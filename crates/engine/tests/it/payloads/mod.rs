@@ -98,6 +98,7 @@ fn accepted(message: MessageId) -> MessageAccepted {
         output_schema: Some(Box::new(serde_json::json!({ "type": "object" }))),
         system: Some("You review.".into()),
         append_system: Some("Be brief.".into()),
+        skill: Some("deploy".into()),
     };
     MessageAccepted {
         message,

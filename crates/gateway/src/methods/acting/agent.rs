@@ -40,9 +40,11 @@ pub(in crate::methods) async fn agent<'a>(
             "send the command without that condition",
         ));
     }
+    let mut skill = None;
     match chat::handle(caller, &key, &params).await? {
         Some(Handled::Answer(text)) => return Ok(AgentAnswer::Command { text }),
         Some(Handled::Message(text)) => params.message = text,
+        Some(Handled::Skill(text, own)) => (params.message, skill) = (text, own),
         None => {}
     }
     // A message creates its session. One that is to be refused must not.
@@ -55,7 +57,7 @@ pub(in crate::methods) async fn agent<'a>(
     let sent = MessageId(Uuid::now_v7());
     // The wait begins before the message is sent, because the run may end before the response arrives.
     let waiting = service.hub.wait_for(sent.into());
-    let command = command(service, &key, sent, params).await?;
+    let command = command(service, &key, sent, (params, skill)).await?;
     let key = key_of(&key);
     let Acknowledgement::Receipt(receipt) = super::command_to(service, &key.0, &key.1, command).await? else {
         return Err(Error::Bug { what: "a message was accepted without a receipt".to_owned() });
@@ -83,7 +85,7 @@ async fn command(
     service: &Arc<Service>,
     key: &SessionKey,
     message: MessageId,
-    params: AgentParams,
+    (params, skill): (AgentParams, Option<Box<str>>),
 ) -> Result<Command, Error> {
     if params.message.trim().is_empty() {
         return Err(Error::invalid("the message is empty", "give a text"));
@@ -108,6 +110,7 @@ async fn command(
         output_schema: params.output_schema.map(Box::new),
         system: params.system.map(String::into_boxed_str),
         append_system: params.append_system.map(String::into_boxed_str),
+        skill,
     };
     let prompts = [("system", &overrides.system), ("appendSystem", &overrides.append_system)];
     for (name, text) in prompts.into_iter().filter_map(|(name, text)| Some((name, text.as_deref()?))) {

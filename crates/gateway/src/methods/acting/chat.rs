@@ -12,7 +12,7 @@ use protocol::method::{AbortParams, AgentParams, CompactParams, PauseParams, Run
 use runtime::SessionContext;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tools::{SkillPlaces, Skills};
+use tools::{SkillOrigin, SkillPlaces, Skills};
 use views::SessionKey;
 use views::{Source, count, explain, lookup, name, tokens};
 
@@ -74,6 +74,8 @@ pub(super) enum Handled {
     Answer(String),
     /// The rest of the text is a message to the model.
     Message(String),
+    /// The text is a message that has the model use a skill; its name, if it is one of the user.
+    Skill(String, Option<Box<str>>),
 }
 
 /// A message that is a command and nothing else.
@@ -157,7 +159,8 @@ async fn of_skill(
     if let Some(skill) = skills.get(&name.to_ascii_lowercase()) {
         // The user's words come first: they are the title of a conversation.
         let text = format!("{rest}\n\nUse the skill `{}`: read it with the tool `skill` first.", skill.name);
-        return Ok(Handled::Message(text.trim_start().to_owned()));
+        let own = (skill.origin == SkillOrigin::User).then(|| skill.name.as_str().into());
+        return Ok(Handled::Skill(text.trim_start().to_owned(), own));
     }
     let known = COMMANDS.map(|(name, ..)| name).join(", ");
     let skills = skills.usable.iter().flat_map(|skill| [", /", &skill.name]).collect::<String>();

@@ -1,13 +1,13 @@
 //! `sessions.audit` and `sessions.state`: the audit log of a session, its verification, and its state at any entry.
 //! They use a reader that trusts no view.
 
-use engine::{Body, BranchId, Hash, Seq, Session, Settings};
+use engine::{Body, BranchId, Hash, Seq, Session};
+use journal::Reader;
 use journal::check::{BranchSpan, Checkpoint, Replay, Verified};
-use journal::{Read as _, Reader};
 use protocol::method::{AuditParams, Audited, SessionsAudit, SessionsState, StateParams};
 use protocol::show::{AuditLine, StateAt, Verification};
 use views::audit::Auditor;
-use views::{Source, lookup, names, texts};
+use views::{Source, lookup, settings_of, texts};
 
 use super::Reads;
 use crate::error::Error;
@@ -54,21 +54,15 @@ fn lines(reader: &Reader, line: &[BranchSpan], from: Option<Seq>) -> Result<Vec<
     let texts = texts(reader);
     // A damaged body does not hide the entry that names it; verification reports it.
     let texts = |body: &Body| Ok(texts(body).unwrap_or_else(|_| format!("[the body {} is damaged]", body.hash)));
-    let models = |settings: Hash| models(reader, settings);
+    let settings_of = settings_of(reader);
     let current = line.last().map(|segment| segment.branch);
     let mut lines = vec![];
-    Auditor::new(&texts, &models).walk(reader, line, |line, _| {
+    Auditor::new(&texts, &settings_of).walk(reader, line, |line, _| {
         if from.is_none_or(|from| Some(line.branch) == current && line.seq >= from) {
             lines.push(line);
         }
     })?;
     Ok(lines)
-}
-
-fn models(reader: &Reader, settings: Hash) -> Vec<String> {
-    let settings = reader.body(&settings).ok().flatten().and_then(|bytes| Settings::from_bytes(&bytes).ok());
-    let candidates = settings.map(|settings| settings.candidates).unwrap_or_default();
-    names(&candidates)
 }
 
 /// The state after an entry: the fold of the entries up to it. A snapshot is used only if earlier entries were removed.
@@ -80,9 +74,9 @@ fn state(reader: &Reader, line: &[BranchSpan], at: &str) -> Result<StateAt, Erro
     })?;
     let current = line.last().map(|segment| segment.branch);
     let nothing = |_: &Body| Ok(String::new());
-    let no_models = |_: Hash| vec![];
+    let no_settings = |_: Hash| None;
     let (mut found, mut first) = (None, None);
-    Auditor::new(&nothing, &no_models).walk(reader, line, |line, replay| {
+    Auditor::new(&nothing, &no_settings).walk(reader, line, |line, replay| {
         let is_there =
             branch.map_or(Some(line.branch) == current, |branch| line.branch.to_string().starts_with(branch));
         let here = Checkpoint { branch: line.branch, seq: line.seq };

@@ -23,11 +23,8 @@ pub(crate) fn without_images(mut request: Request) -> Request {
     if !request.candidate.images {
         leave_out(&mut request.messages, Why::Blind);
     }
-    let bytes: usize = request.messages.iter().map(|message| hidden_bytes(message, Why::Old)).sum();
-    if bytes > FILES_BYTES {
-        let old = old(&request.messages, bytes);
-        leave_out(&mut request.messages[..old], Why::Old);
-    }
+    let sizes: Vec<usize> = request.messages.iter().map(|message| hidden_bytes(message, Why::Old)).collect();
+    leave_out(&mut request.messages[..old(&sizes)], Why::Old);
     request
 }
 
@@ -37,25 +34,38 @@ fn leave_out(messages: &mut [Cached<Message>], why: Why) {
     }
 }
 
-/// The number of messages at the beginning whose files are replaced. It grows in steps of [`FILES_STEP_BYTES`], so that
-/// successive requests have the same beginning. The last message with files is never among them.
-fn old(messages: &[Cached<Message>], bytes: usize) -> usize {
-    let left_out = (bytes - FILES_BYTES).div_ceil(FILES_STEP_BYTES) * FILES_STEP_BYTES;
+/// How many files a request has a line of text for, of messages with files of these types and sizes in bytes.
+pub fn files_left_out(messages: &[Vec<(&str, u64)>], sees_images: bool) -> usize {
+    let is_blind = |media_type: &str| !sees_images && is_of(media_type, Why::Blind);
+    let is_old = |media_type: &str| !is_blind(media_type) && is_of(media_type, Why::Old);
+    let bytes = |files: &Vec<(&str, u64)>| -> usize {
+        files.iter().filter(|(media_type, _)| is_old(media_type)).map(|(_, bytes)| *bytes as usize).sum()
+    };
+    let sizes: Vec<usize> = messages.iter().map(bytes).collect();
+    let blind = messages.iter().flatten().filter(|(media_type, _)| is_blind(media_type)).count();
+    blind + messages[..old(&sizes)].iter().flatten().filter(|(media_type, _)| is_old(media_type)).count()
+}
+
+/// The number of messages at the beginning whose files are replaced; `sizes` are the bytes of those of each message. It grows in steps
+/// of [`FILES_STEP_BYTES`], so that successive requests have the same beginning. The last message with files is never among them.
+fn old(sizes: &[usize]) -> usize {
+    let Some(over) = sizes.iter().sum::<usize>().checked_sub(FILES_BYTES).filter(|over| *over > 0) else { return 0 };
+    let left_out = over.div_ceil(FILES_STEP_BYTES) * FILES_STEP_BYTES;
     let mut passed = 0;
-    let end = messages.iter().position(|message| {
+    let end = sizes.iter().position(|bytes| {
         let is_old = passed < left_out;
-        passed += hidden_bytes(message, Why::Old);
+        passed += bytes;
         !is_old
     });
-    let last = messages.iter().rposition(|message| hidden_bytes(message, Why::Old) > 0);
-    end.unwrap_or(messages.len()).min(last.unwrap_or(0))
+    let last = sizes.iter().rposition(|bytes| *bytes > 0);
+    end.unwrap_or(sizes.len()).min(last.unwrap_or(0))
 }
 
 /// Bytes of the files that would be replaced in a message.
 fn hidden_bytes(message: &Message, why: Why) -> usize {
     match message {
         Message::User { files, .. } | Message::Result { files, .. } => {
-            files.iter().filter(|file| is_hidden(file, why)).map(|file| file.bytes.len()).sum()
+            files.iter().filter(|file| is_of(&file.media_type, why)).map(|file| file.bytes.len()).sum()
         }
         Message::Assistant(answer) => answer.blocks.iter().map(|block| image_bytes(&block.held)).sum(),
     }
@@ -68,9 +78,9 @@ fn image_bytes(held: &BlockContent) -> usize {
     }
 }
 
-/// Whether a file is replaced; text files never are.
-fn is_hidden(file: &File, why: Why) -> bool {
-    file.media_type.starts_with("image/") || why == Why::Old && &*file.media_type == "application/pdf"
+/// Whether a file of this type is replaced; text files never are.
+fn is_of(media_type: &str, why: Why) -> bool {
+    media_type.starts_with("image/") || why == Why::Old && media_type == "application/pdf"
 }
 
 fn replaced(message: &Message, why: Why) -> Message {
@@ -99,7 +109,7 @@ fn replaced(message: &Message, why: Why) -> Message {
 
 /// The text with a line for each replaced file, and the other files.
 fn parted(text: &str, files: &[File], why: Why) -> (Arc<str>, Vec<File>) {
-    let (hidden, others): (Vec<_>, Vec<_>) = files.iter().cloned().partition(|file| is_hidden(file, why));
+    let (hidden, others): (Vec<_>, Vec<_>) = files.iter().cloned().partition(|file| is_of(&file.media_type, why));
     let lines = hidden.iter().map(|file| line(file, why));
     let lines: Vec<String> = std::iter::once(text.trim_end().to_owned()).chain(lines).collect();
     (lines.join("\n").into(), others)
@@ -204,5 +214,26 @@ mod tests {
         let alone = vec![Cached::from(Message::User { text: "read".into(), files: vec![file] })];
         let alone = without_images(request(Api::Gemini, true, alone));
         assert!(matches!(&*alone.messages[0], Message::User { files, .. } if files.len() == 1));
+    }
+
+    /// R41: what is counted is what is left out.
+    #[test]
+    fn r41_the_files_that_are_left_out_are_counted() {
+        for (images, sees_images) in [(0, true), (1, true), (12, true), (13, true), (40, true), (3, false), (40, false)]
+        {
+            let messages = conversation(images);
+            let of = |message: &Cached<Message>| match &**message {
+                Message::User { files, .. } | Message::Result { files, .. } => files.clone(),
+                Message::Assistant(_) => vec![],
+            };
+            let all: Vec<Vec<File>> = messages.iter().map(of).collect();
+            let sized: Vec<Vec<(&str, u64)>> = all
+                .iter()
+                .map(|files| files.iter().map(|file| (&*file.media_type, file.bytes.len() as u64)).collect())
+                .collect();
+            let sent = without_images(request(Api::Gemini, sees_images, messages));
+            let left: usize = sent.messages.iter().map(|message| of(message).len()).sum();
+            assert_eq!(files_left_out(&sized, sees_images), images - left, "{images} images, {sees_images}");
+        }
     }
 }
