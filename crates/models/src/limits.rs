@@ -57,3 +57,7 @@ pub(crate) const RETRY_AFTER_MS: u64 = 24 * 60 * 60 * 1000;
 
 const _: () = assert!(BODY_BYTES < EVENT_BYTES && ANSWER_BYTES / 3 * 4 < EVENT_BYTES);
 const _: () = assert!(DRAIN.as_millis() < TAIL.as_millis());
+
+/// The most tokens that a provider may say it has counted, far above any window: a sum over all requests of a home fits a number of
+/// 64 bits.
+pub(crate) const MOST_TOKENS: u64 = 1_000_000_000_000;

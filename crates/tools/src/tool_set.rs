@@ -189,13 +189,31 @@ pub(crate) fn spec(name: &str, class: ToolClass, description: &str, properties: 
     ToolSpec { name: name.to_owned(), class, description: description.to_owned(), schema }
 }
 
-/// The arguments of a call, which fit the schema of this tool. This fails only for numbers such as `10.0`, which the schema
-/// accepts as an integer.
-pub(crate) fn arguments<T: DeserializeOwned>(tool: &str, arguments: Value) -> Result<T, ToolError> {
+/// The arguments of a call, which fit the schema of this tool.
+pub(crate) fn arguments<T: DeserializeOwned>(tool: &str, mut arguments: Value) -> Result<T, ToolError> {
     let misfit =
         |error: serde_json::Error| ToolError::Arguments { tool: tool.to_owned(), violations: error.to_string() };
+    whole_numbers(&mut arguments);
     serde_json::from_value(arguments).map_err(misfit)
 }
+
+/// Writes numbers such as `10.0`, which a schema takes for integers, as integers.
+fn whole_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let whole = number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() <= MOST_WHOLE);
+            if let Some(whole) = whole {
+                *value = Value::from(whole as i64);
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(whole_numbers),
+        Value::Object(fields) => fields.values_mut().for_each(whole_numbers),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Up to here every integer has a float of its own.
+const MOST_WHOLE: f64 = 9_007_199_254_740_992.0;
 
 /// The default of a path: the workspace.
 pub(crate) fn here() -> String {
@@ -298,6 +316,22 @@ mod tests {
                 assert!(spec.schema["properties"].get(field.as_str().unwrap()).is_some(), "{}: {field}", spec.name);
             }
         }
+    }
+
+    /// R60: a number that the schema takes for an integer is one.
+    #[test]
+    fn r60_an_integer_that_is_written_as_a_float_is_taken() {
+        assert!(ToolSet::default().parse("read", br#"{"path":"a","offset":3.0,"limit":1e2}"#).is_ok());
+        assert!(ToolSet::default().parse("memory_get", br#"{"path":"a","from":2.0}"#).is_ok());
+        for (number, whole) in [(json!(2.0), json!(2)), (json!(-1e3), json!(-1000)), (json!(2.5), json!(2.5))] {
+            let mut arguments = json!({ "list": [number] });
+            whole_numbers(&mut arguments);
+            assert_eq!(arguments, json!({ "list": [whole] }));
+        }
+        let mut huge = json!(1e300);
+        whole_numbers(&mut huge);
+        assert_eq!(huge, json!(1e300));
+        assert!(error("read", br#"{"path":"a","offset":2.5}"#).contains("`offset`"));
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl Sent {
     fn reusable(&self, usage: Usage) -> u64 {
         let price = self.settings.candidate(self.candidate).and_then(|candidate| candidate.price);
         let keeps = usage.prompt() >= CACHED_FROM_TOKENS && price.is_some_and(|price| price.cached < price.input);
-        if keeps { usage.prompt() } else { usage.cached + usage.cache_written }
+        if keeps { usage.prompt() } else { usage.cached.saturating_add(usage.cache_written) }
     }
 
     /// The first of what a provider reads that differs in a later request; none if that begins with all of this one.

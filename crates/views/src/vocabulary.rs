@@ -47,7 +47,7 @@ pub fn never_began(state: ReceiptState) -> Option<String> {
 
 /// Tokens in and out.
 pub fn tokens(usage: &Usage) -> String {
-    format!("{} tokens in, {} out", usage.input + usage.cached + usage.cache_written, usage.output)
+    format!("{} tokens in, {} out", usage.prompt(), usage.output)
 }
 
 #[cfg(test)]

@@ -180,11 +180,7 @@ fn lay_out_list(runs: &[RunSummary], zone: &Zone) -> String {
             word(run.status()),
             run.started_at.map(|at| zone.time(at)).unwrap_or_default(),
             run.model.clone(),
-            word(format!(
-                "{} in, {} out",
-                run.usage.input + run.usage.cached + run.usage.cache_written,
-                run.usage.output
-            )),
+            word(format!("{} in, {} out", run.usage.prompt(), run.usage.output)),
         ]
     });
     columns(&std::iter::once(heading).chain(rows).collect::<Vec<_>>())

@@ -188,7 +188,7 @@ fn next_step(plan: &[PlanStep]) -> Option<&str> {
 
 fn of_today(today: &Today) -> String {
     let Today { runs, usage, cost_micros } = today;
-    let read = usage.input + usage.cached + usage.cache_written;
+    let read = usage.prompt();
     if *runs == 0 {
         return "no runs".to_owned();
     }

@@ -63,7 +63,7 @@ fn line(figures: &Figures, diff: Option<&RunDiff>, option: &str) -> String {
     let Figures { outcome, took_ms, usage, cost } = figures;
     let how = if *outcome == Outcome::Completed { "done" } else { outcome.name() };
     let mut parts = vec![how.replace('_', " "), took(*took_ms)];
-    if usage.prompt() + usage.output > 0 {
+    if usage.prompt() > 0 || usage.output > 0 {
         let cached = if usage.cached > 0 { format!(" ({} cached)", rounded(usage.cached)) } else { String::new() };
         parts.push(format!("{} in{cached}, {} out", rounded(usage.prompt()), rounded(usage.output)));
     }

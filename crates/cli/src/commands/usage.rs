@@ -63,7 +63,7 @@ fn lay_out(story: &UsageStory, by: UsageBy, of_cache: bool) -> String {
 
 fn cost_row(row: &UsageRow) -> [String; 6] {
     let UsageRow { name, runs, usage, cost_micros } = row;
-    let amounts = [*runs, usage.input + usage.cache_written, usage.cached, usage.output].map(|of| of.to_string());
+    let amounts = [*runs, usage.read_anew(), usage.cached, usage.output].map(|of| of.to_string());
     let [runs, read, cached, written] = amounts;
     [name.clone(), runs, read, cached, written, dollars(*cost_micros)]
 }
@@ -71,8 +71,8 @@ fn cost_row(row: &UsageRow) -> [String; 6] {
 /// The hit rate is the part of all tokens read that came from the cache.
 fn cache_row(row: &UsageRow) -> [String; 6] {
     let UsageRow { name, runs, usage, .. } = row;
-    let read = usage.input + usage.cache_written;
-    let rate = (usage.cached * 1_000).checked_div(read + usage.cached);
+    let read = usage.read_anew();
+    let rate = usage.cached.saturating_mul(1_000).checked_div(usage.prompt());
     let rate = rate.map_or_else(|| "-".to_owned(), |rate| format!("{}.{} %", rate / 10, rate % 10));
     let [runs, read, cached, into] = [*runs, read, usage.cached, usage.cache_written].map(|of| of.to_string());
     [name.clone(), runs, read, cached, into, rate]

@@ -23,11 +23,11 @@ pub(super) async fn probe(asker: &Asker) -> Finding {
         return finding(Verdict::Unclear, refusal);
     }
     let usage = second.usage;
-    let all = usage.input + usage.cached + usage.cache_written;
+    let all = usage.prompt();
     match (usage.cached, first.is_counted && second.is_counted) {
         (_, false) => finding(Verdict::Unclear, "the server reports no usage".to_owned()),
         (0, true) => {
-            let written = first.usage.cache_written + usage.cache_written;
+            let written = first.usage.cache_written.saturating_add(usage.cache_written);
             finding(
                 Verdict::Unclear,
                 format!("of {all} tokens the server reports none as read from it, {written} as written"),

@@ -113,3 +113,19 @@ pub(crate) fn r41_r65_the_trace_names_what_was_changed_in_the_history() {
         assert!(rules.lines().any(|line| line.starts_with(rule)), "{rules}");
     }
 }
+
+/// C5, R66: a provider that counts more tokens than there can be breaks no sum.
+#[test]
+pub(crate) fn c5_r66_a_provider_that_counts_what_cannot_be_breaks_no_sum() {
+    let counts = [u64::MAX, 7, u64::MAX, 1 << 60];
+    let server = Planned::start(move |at, _| Does::Answer(answer(counts[at], counts[3 - at])));
+    let home = Home::new().served_at(&server.base_url);
+    for text in ["one", "two", "three", "four"] {
+        home.run(&["agent", "-m", text]).expect_code(0);
+    }
+    assert_eq!(said_of_cache(&home), None);
+    let all = home.json(&["usage"])["all"]["usage"].clone();
+    assert_eq!((&all["input"], &all["cached"]), (&json!(7), &json!(0)), "{all}");
+    home.run(&["usage", "--cache"]).expect_code(0);
+    home.run(&["status"]).expect_code(0);
+}

@@ -268,6 +268,7 @@ beside_an_owner! {
         r66_a_cache_that_should_have_been_used_is_named_with_the_first_byte_that_differed,
         r41_r66_each_request_begins_with_the_one_before_it,
         r41_r65_the_trace_names_what_was_changed_in_the_history,
+        c5_r66_a_provider_that_counts_what_cannot_be_breaks_no_sum,
     }
     memory {
         r41_what_a_session_wrote_down_is_found_by_the_next,

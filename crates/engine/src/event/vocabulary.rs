@@ -355,13 +355,19 @@ impl Usage {
         self.input.saturating_add(self.cached).saturating_add(self.cache_written)
     }
 
-    /// Adds another's figures to these.
+    /// Adds another's figures to these. A provider may have said anything.
     pub fn add(&mut self, other: &Self) {
-        self.input += other.input;
-        self.cached += other.cached;
-        self.cache_written += other.cache_written;
-        self.output += other.output;
-        self.reasoning += other.reasoning;
+        let add = |figure: &mut u64, more: u64| *figure = figure.saturating_add(more);
+        add(&mut self.input, other.input);
+        add(&mut self.cached, other.cached);
+        add(&mut self.cache_written, other.cache_written);
+        add(&mut self.output, other.output);
+        add(&mut self.reasoning, other.reasoning);
+    }
+
+    /// Prompt tokens that no cache had, whether it has them now or not.
+    pub fn read_anew(&self) -> u64 {
+        self.input.saturating_add(self.cache_written)
     }
 }
 

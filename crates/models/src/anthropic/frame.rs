@@ -5,6 +5,8 @@ use engine::Usage;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::wire::usage::count;
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Event {
@@ -78,7 +80,7 @@ struct OutputDetails {
 impl WireUsage {
     /// Merges with the earlier counts: the larger figure of each, since counts only grow.
     pub(super) fn with(&self, known: Usage) -> Usage {
-        let larger = |count: Option<f64>, known: u64| count.map_or(0, |count| count as u64).max(known);
+        let larger = |now: Option<f64>, known: u64| count(now).max(known);
         let output = larger(self.output_tokens, known.output);
         let thought = self.output_tokens_details.and_then(|details| details.thinking_tokens);
         Usage {

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::wire::Json;
+use crate::wire::usage::count;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -87,8 +88,7 @@ pub(super) struct UsageMetadata {
 impl UsageMetadata {
     /// The counts without overlap; none if the server sent none.
     pub(super) fn normalised(&self) -> Option<Usage> {
-        let count = |number: Option<f64>| number.unwrap_or_default() as u64;
-        let prompt = self.prompt? as u64 + count(self.tool_use);
+        let prompt = count(Some(self.prompt?)) + count(self.tool_use);
         let cached = count(self.cached).min(prompt);
         let reasoning = count(self.thoughts);
         Some(Usage {

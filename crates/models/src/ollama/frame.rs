@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::wire::Json;
+use crate::wire::usage::count;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -22,8 +23,8 @@ pub(super) struct Frame {
 impl Frame {
     /// The counts; none if the server sent none. Input from the server's cache counts as not cached.
     pub(super) fn usage(&self) -> Option<Usage> {
-        let (input, output) = (self.prompt_eval_count?, self.eval_count.unwrap_or_default());
-        Some(Usage { input: input as u64, output: output as u64, ..Usage::default() })
+        let input = count(Some(self.prompt_eval_count?));
+        Some(Usage { input, output: count(self.eval_count), ..Usage::default() })
     }
 }
 

@@ -71,11 +71,7 @@ impl GetArguments {
             return Ok(format!("{} is empty\n", file.shown));
         }
         if self.from > lines.len() {
-            return Err(self.cannot(format!(
-                "it has only {} lines; `from` {} is past its end",
-                lines.len(),
-                self.from
-            )));
+            return Err(self.cannot(format!("`from` {} is past its last line, which is {}", self.from, lines.len())));
         }
         let mut page = String::new();
         let mut next = self.from;

@@ -206,7 +206,7 @@ impl Status {
     fn with_figures(&self, state: &str) -> String {
         let seconds = self.busy_since.map(|since| since.elapsed().as_secs()).filter(|seconds| *seconds > 0);
         let time = seconds.map(|seconds| format!(" · {}", human::duration(seconds * 1_000))).unwrap_or_default();
-        let used = self.used.map(|usage| usage.prompt() + usage.output).filter(|tokens| *tokens > 0);
+        let used = self.used.map(|usage| usage.prompt().saturating_add(usage.output)).filter(|tokens| *tokens > 0);
         let tokens = used.map(|tokens| word(format!("{} tokens", human::rounded(tokens))));
         let tokens = tokens.map(|tokens| format!(" · {tokens}")).unwrap_or_default();
         format!("{}{time}{tokens}", word(state))
