@@ -86,6 +86,32 @@ pub(crate) fn r41_r66_each_request_begins_with_the_one_before_it() {
     assert_eq!((&facts["name"], &facts["stable"], &facts["text"]), (&json!("facts"), &json!(false), &json!(asked[3])));
 }
 
+/// R66: a new day, or another time zone, changes nothing of what was sent before, also after a restart.
+#[test]
+fn r66_a_day_that_changes_leaves_what_was_sent() {
+    let server = Planned::start(|_, _| Does::Answer(whole(&["done"])));
+    let mut home = Home::new().served_at(&server.base_url);
+    // Between these two it is never the same day.
+    for zone in ["EAST-14", "WEST+12"] {
+        home = home.with("TZ", zone);
+        home.run(&["agent", "-m", zone]).expect_code(0);
+    }
+    let bodies: Vec<Value> = server.seen().into_iter().map(|asked| asked.body).collect();
+    let messages = |at: usize| bodies[at]["messages"].as_array().expect("messages").clone();
+    let (before, now) = (messages(0), messages(1));
+    assert_eq!(now[..before.len()], before);
+    assert_eq!(bodies[0]["tools"], bodies[1]["tools"]);
+    let notes: Vec<&str> = now
+        .iter()
+        .filter_map(|message| message["content"].as_str())
+        .filter(|text| text.starts_with("Note from"))
+        .collect();
+    assert_eq!(notes.len(), 2, "{now:?}");
+    assert!(notes[0].contains("(UTC+14:00)") && notes[1].contains("(UTC-12:00)"), "{notes:?}");
+    let day = |note: &str| note.split(", ").nth(1).and_then(|rest| rest.split(' ').next()).map(str::to_owned);
+    assert!(day(notes[0]).is_some() && day(notes[0]) != day(notes[1]), "{notes:?}");
+}
+
 /// R41, R65: what the rules for a history changed in a request is in the trace, once for each change.
 #[test]
 pub(crate) fn r41_r65_the_trace_names_what_was_changed_in_the_history() {

@@ -364,6 +364,7 @@ beside_an_owner! {
 
 /// The tests that run once, by file and name, each with its reason; `*` is a whole file.
 const ONCE: &[(&str, &str, &str)] = &[
+    ("caching", "r66_a_day_that_changes_leaves_what_was_sent", "the time zone is that of whoever owns the home"),
     (
         "skills",
         "r41_r67_a_skill_is_listed_then_read_and_its_script_runs_in_the_sandbox",

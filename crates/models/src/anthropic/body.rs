@@ -81,7 +81,7 @@ const IMAGES: &[&str] = &["image/jpeg", "image/png", "image/gif", "image/webp"];
 /// The text of a failed call that has none, or that has images: the API takes an error only with text, and only as text.
 const FAILED: &str = "The call failed.";
 
-/// The mark behind which the provider keeps what it has read. At most four are taken; three are set.
+/// The mark behind which the provider keeps what it has read. At most four are taken, and four are set.
 const BREAKPOINT: &str = r#""cache_control":{"type":"ephemeral"}"#;
 
 /// The request as JSON.
@@ -93,9 +93,10 @@ pub(super) fn render(request: &Request) -> Vec<u8> {
     let go_on = serde_json::to_vec(&Part::Text { text: normalize::GO_ON }).expect("strings can be written");
     let turns = normalize::turns(&request.messages, &messages, &go_on);
     Object::document(&head(request, can_begin(&messages)), &messages, |body| {
-        // The API reads tools, system, messages in this order, and a breakpoint covers all that is before it.
+        // The API reads tools, system, messages in this order, and a breakpoint covers all that is before it: what a changed system
+        // prompt leaves are the tools.
         if !tools.is_empty() {
-            body.list("tools", |list| write_marked(&tools, system.is_empty(), list));
+            body.list("tools", |list| write_marked(&tools, true, list));
         }
         if !system.is_empty() {
             body.list("system", |list| write_marked(&system, true, list));

@@ -81,10 +81,12 @@ fn marked(mut message: Value) -> Value {
 
 fn body(messages: &[Value]) -> Value {
     let tool = |name: &str, description: &str| json!({ "name": name, "description": description, "input_schema": { "type": "object", "properties": {} } });
+    let mut last = tool("look", "LOOK");
+    last["cache_control"] = json!({ "type": "ephemeral" });
     json!({
         "model": "claude-sonnet-5", "max_tokens": 4096, "stream": true,
         "thinking": { "type": "adaptive", "display": "summarized" }, "output_config": { "effort": "medium" },
-        "tools": [tool("ls", "LS"), tool("look", "LOOK")],
+        "tools": [tool("ls", "LS"), last],
         "system": [{ "type": "text", "text": "be brief", "cache_control": { "type": "ephemeral" } }],
         "messages": messages,
     })
