@@ -273,6 +273,11 @@ impl Awaited {
         Some(Self { what: limit.in_words(), command: raising(key, limit)? })
     }
 
+    /// As the line that a run leaves when it begins to wait.
+    pub(crate) fn line(&self) -> String {
+        format!("… {}: waits for more; `{}` raises it", self.what, self.command)
+    }
+
     /// As a note of one line.
     pub(crate) fn in_words(&self) -> String {
         format!("{}; `{}` raises it, and the run goes on", self.what, self.command)

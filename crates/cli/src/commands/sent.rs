@@ -34,6 +34,8 @@ pub(super) struct Sent {
     ended: Vec<(RunId, RunEnd)>,
     /// Why its session needs a human, and what helps, if that arrived before the acceptance.
     held: Option<Held>,
+    /// The run of which a line has said last that it waits for a larger budget.
+    waits: Option<RunId>,
     /// The folder of the home.
     home: PathBuf,
     /// Its journal, from the first look at it until the owner changes.
@@ -131,7 +133,10 @@ impl Sent {
                     self.run = Some(run_id);
                     // A message with a followup leg is answered by that leg.
                     self.steers = Some(message).filter(|_| mode != QueueMode::SteerBacklog);
-                    if let Some(ending) = self.accepted(follower, &params.session_key, run_id, mode).await? {
+                    let is_its_own = RunId::from(message) == run_id;
+                    if let Some(ending) =
+                        self.accepted(follower, &params.session_key, (run_id, is_its_own), mode).await?
+                    {
                         return Ok(Some(ending));
                     }
                 }
@@ -159,7 +164,7 @@ impl Sent {
         &mut self,
         follower: &mut Follower<'_>,
         key: &str,
-        run: RunId,
+        (run, is_its_own): (RunId, bool),
         mode: QueueMode,
     ) -> Result<Option<Ending>, CliError> {
         // Where nobody can be asked, nobody raises a limit either.
@@ -167,6 +172,10 @@ impl Sent {
             && !can_approve()
             && let Some(awaited) = budget::awaited(follower.client(), key).await
         {
+            // Its run has begun and stopped before the response came here, and the line that says so may follow.
+            if is_its_own && self.waits != Some(run) {
+                follower.screen.say(&awaited.line());
+            }
             return Err(awaited.error(key));
         }
         if let Some(held) = self.held.take() {
@@ -216,6 +225,9 @@ impl Sent {
             && matches!(state, ReceiptState::Steered | ReceiptState::Merged)
         {
             self.run = Some(*run);
+        }
+        if matches!(&event.what, Stream::State(StateLine::Waiting { on: WaitFor::Budget, .. })) {
+            self.waits = event.run;
         }
         if let Stream::State(StateLine::Waiting { on: WaitFor::Budget, budget: Some(budget), .. }) = &event.what
             && (self.run.is_some() && self.run == event.run && !can_approve())
