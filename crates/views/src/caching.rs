@@ -63,13 +63,11 @@ impl CacheWatch {
     }
 
     /// The answer of the request is there. Returns what is to be said of the cache, if the request had little from it although
-    /// much was read a short time ago.
-    pub(crate) fn sealed(&mut self, usage: Usage, texts: Texts<'_>) -> Result<Option<String>, Error> {
-        let Some((model, sent)) = self.sent.take() else { return Ok(None) };
-        let said = match self.answered.get(&model) {
-            Some((before, of_before)) => before.missed(*of_before, &sent, usage, texts),
-            None => Ok(None),
-        };
+    /// much was read a short time ago. Nothing, if a text that it compares cannot be read.
+    pub(crate) fn sealed(&mut self, usage: Usage, texts: Texts<'_>) -> Option<String> {
+        let (model, sent) = self.sent.take()?;
+        let before = self.answered.get(&model);
+        let said = before.and_then(|(before, of_before)| before.missed(*of_before, &sent, usage, texts));
         self.answered.insert(model, (sent, usage));
         said
     }
@@ -77,17 +75,17 @@ impl CacheWatch {
 
 impl Sent {
     /// Why `now`, with this usage, had less from the cache than half of what it could have had; none if it had that.
-    fn missed(&self, usage: Usage, now: &Self, of_now: Usage, texts: Texts<'_>) -> Result<Option<String>, Error> {
+    fn missed(&self, usage: Usage, now: &Self, of_now: Usage, texts: Texts<'_>) -> Option<String> {
         let (reusable, ms) = (self.reusable(usage), now.at.since(self.at));
         if ms > CACHE_LIFETIME_MS || of_now.cached >= reusable.div_ceil(2) {
-            return Ok(None);
+            return None;
         }
-        let why = self.first_difference(now, texts)?;
+        let why = self.first_difference(now, texts).ok()?;
         let why = why.unwrap_or_else(|| {
             let seconds = count((ms / 1_000) as usize, "second");
             format!("it begins with all of the request {seconds} before it, which the provider did not have any more")
         });
-        Ok(Some(format!("only {} of about {reusable} tokens came from the cache: {why}", of_now.cached)))
+        Some(format!("only {} of about {reusable} tokens came from the cache: {why}", of_now.cached))
     }
 
     /// The tokens of this request that the next one may have from the cache: those that the provider says it keeps, or all, if it
@@ -226,7 +224,7 @@ mod tests {
         let items = [note("low")];
         let said = |before: Usage, seconds: i64, cached: u64| {
             let now = sent(prompt, &items, seconds);
-            sent(prompt, &items, 0).missed(before, &now, usage(6_000 - cached, cached, 0), &texts).unwrap()
+            sent(prompt, &items, 0).missed(before, &now, usage(6_000 - cached, cached, 0), &texts)
         };
         let written = usage(100, 0, 5_900);
         let missed = "only 2949 of about 5900 tokens came from the cache: it begins with all of the request 300 seconds before it, which \
@@ -235,6 +233,10 @@ mod tests {
         assert_eq!(said(written, 300, 2_950), None, "half of it came from there");
         assert_eq!(said(written, 301, 0), None, "it was too long ago");
         assert_eq!(said(usage(50_000, 0, 0), 9, 0), None, "nobody knows that the provider keeps anything");
+        // R10: what an earlier request held may be damaged, which is no reason to show nothing of this one.
+        let damaged = |_: &Body| Err(Error::TooLarge);
+        let other = sent("You are a tester.", &items, 9);
+        assert_eq!(sent(prompt, &items, 0).missed(written, &other, usage(6_000, 0, 0), &damaged), None);
         // A lower price says so.
         let mut before = sent(prompt, &items, 0);
         let price = Price { input: 3, cached: 1, cache_written: 3, output: 9 };

@@ -97,7 +97,7 @@ impl<'a> Narrator<'a> {
                 }
             }
             Event::MessageSealed(sealed) => {
-                besides = self.cache.sealed(sealed.usage, self.texts)?.map(|said| format!("; {said}"));
+                besides = self.cache.sealed(sealed.usage, self.texts).map(|said| format!("; {said}"));
             }
             _ => {}
         }
