@@ -82,7 +82,7 @@ impl Sent {
         }
         let why = self.first_difference(now, texts).ok()?;
         let why = why.unwrap_or_else(|| {
-            let seconds = count((ms / 1_000) as usize, "second");
+            let seconds = count(ms.div_ceil(1_000).max(1) as usize, "second");
             format!("it begins with all of the request {seconds} before it, which the provider did not have any more")
         });
         Some(format!("only {} of about {reusable} tokens came from the cache: {why}", of_now.cached))

@@ -186,6 +186,11 @@ impl Skills {
                 if !seen.insert(skill.folder.clone()) {
                     continue;
                 }
+                // The names of folders alone say which skill of a name counts: `is_users_skill` relies on it.
+                let is_misnamed = place.origin == SkillOrigin::Workspace && !folder.ends_with(&skill.name);
+                let misnamed = is_misnamed.then(|| {
+                    format!("a skill of a project has the name of its folder, and this one is {}", skill.name)
+                });
                 let stronger = known
                     .get(&skill.name)
                     .map(|stronger| format!("the skill of the same name in {} comes before it", stronger.display()));
@@ -193,8 +198,9 @@ impl Skills {
                     let is_listed = only.is_none_or(|only| only.contains(&skill.name));
                     (!is_listed).then(|| "`agents.NAME.skills` does not name it".to_owned())
                 };
-                let is_fault = stronger.is_some();
-                if let Some(why) = stronger.or_else(unlisted).or_else(|| needs.missing(&matter)) {
+                let fault = misnamed.or(stronger);
+                let is_fault = fault.is_some();
+                if let Some(why) = fault.or_else(unlisted).or_else(|| needs.missing(&matter)) {
                     let Skill { name, folder, .. } = skill;
                     found.left_out.push(LeftOutSkill { name: Some(name), folder, why, is_fault });
                     continue;

@@ -72,6 +72,14 @@ fn r41_the_strongest_skill_of_a_name_counts() {
     fs::create_dir_all(place.user.path().join("proj/.claude")).unwrap();
     std::os::unix::fs::symlink("../.agents/skills", place.user.path().join("proj/.claude/skills")).unwrap();
     assert_eq!(place.find(&needs(), None).left_out.len(), 2, "a link to a folder that counts is no second skill");
+    // R24: a project cannot pass its skill off as the user's by another name of its folder.
+    let is_users = |name: &str| is_users_skill(name, &place.user.path().join("proj/sub"), Some(place.user.path()));
+    assert!(is_users("mine") && !is_users("both"));
+    place.skill("proj/.agents/skills/other", &matter("mine", "of the project"));
+    let skills = place.find(&needs(), None);
+    assert_eq!((skills.get("mine").unwrap().origin, is_users("mine")), (SkillOrigin::User, true));
+    let other = skills.left_out.iter().find(|left| left.folder.ends_with("other")).unwrap();
+    assert!(other.is_fault && other.why.contains("has the name of its folder"), "{other:?}");
     let only = place.find(&needs(), Some(&["mine".to_owned()]));
     assert_eq!(names(&only), ["mine"]);
     assert!(has_skills(&place.user.path().join("proj/sub"), None));
