@@ -22,6 +22,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -144,7 +145,7 @@ impl Hidden {
     }
 
     fn has(&self, path: &Path) -> bool {
-        self.paths.iter().any(|hidden| path.starts_with(hidden))
+        self.paths.iter().any(|hidden| is_in(path, hidden))
     }
 }
 
@@ -282,7 +283,7 @@ impl Guard {
 
     /// An error if this path, which contains no links, is protected by its name.
     pub(crate) fn path(&self, real: &Path) -> io::Result<()> {
-        let is_own = self.folders.iter().any(|folder| real.starts_with(&folder.real))
+        let is_own = self.folders.iter().any(|folder| is_in(real, &folder.real))
             || self.files.iter().any(|file| same(real.as_os_str())(file.real.as_os_str()));
         if is_own {
             return Err(refused());
@@ -412,6 +413,14 @@ impl Seen {
     }
 }
 
+/// Whether a path is this folder or below it. Both are absolute, without `.`, `..` and slashes that say nothing, so it compares bytes:
+/// each path is judged by a hundred folders, and nearly all of them differ at once.
+fn is_in(path: &Path, folder: &Path) -> bool {
+    let (path, folder) = (path.as_os_str().as_bytes(), folder.as_os_str().as_bytes());
+    let rest = path.strip_prefix(folder);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/") || folder.ends_with(b"/"))
+}
+
 /// Whether two names are the same, also on a file system that ignores case.
 fn same(name: &OsStr) -> impl Fn(&OsStr) -> bool {
     let folded = |name: &OsStr| name.to_string_lossy().to_lowercase();
@@ -460,6 +469,17 @@ mod tests {
         ] {
             let refused = guard.entry(open(folder), OsStr::new(name)).is_err_and(|error| is_own(&error));
             assert_eq!(refused, expected, "{folder}/{name}, an entry");
+        }
+    }
+
+    #[test]
+    fn a_path_is_in_a_folder_by_whole_names() {
+        let folders = ["/", "/a", "/a/b", "/a/bc", "/c"];
+        for path in ["/", "/a", "/a/b", "/a/b/c", "/a/bc", "/ab", "/c/a"] {
+            for folder in folders {
+                let (path, folder) = (Path::new(path), Path::new(folder));
+                assert_eq!(is_in(path, folder), path.starts_with(folder), "{path:?} in {folder:?}");
+            }
         }
     }
 

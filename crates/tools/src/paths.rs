@@ -73,6 +73,13 @@ impl Workspace {
         })
     }
 
+    /// Another folder, whose path contains no links, with what was found out about the first one. An error if it is protected.
+    pub(crate) fn in_folder(&self, root: &Path) -> io::Result<Self> {
+        let folder = hold_as_written(root).ok_or(io::ErrorKind::NotFound)?;
+        self.guard.folder(&folder)?;
+        Ok(Self { root: root.to_owned(), folder: Arc::new(folder), ..self.clone() })
+    }
+
     /// Also allows these paths outside the workspace.
     pub(crate) fn with(self, allowed: Vec<PathBuf>) -> Self {
         Self { allowed, ..self }

@@ -36,6 +36,8 @@ pub(crate) struct Narrator<'a> {
     cache: CacheWatch,
     /// What was changed in the history of the last request.
     history: HistoryChanges,
+    /// The models that signed answers, by the hash of their blocks.
+    signers: BTreeMap<Hash, Option<String>>,
 }
 
 /// Reads the settings with this hash; none if they are gone.
@@ -56,8 +58,17 @@ pub(crate) fn names(candidates: &[Candidate]) -> Vec<String> {
 
 impl<'a> Narrator<'a> {
     pub(crate) fn new(settings_of: SettingsOf<'a>, texts: Texts<'a>) -> Self {
-        let (tools, cache) = (BTreeMap::new(), CacheWatch::default());
-        Self { models: vec![], texts, settings_of, settings: None, tools, prompt: None, cache, history: vec![] }
+        Self {
+            models: vec![],
+            texts,
+            settings_of,
+            settings: None,
+            tools: BTreeMap::new(),
+            prompt: None,
+            cache: CacheWatch::default(),
+            history: vec![],
+            signers: BTreeMap::new(),
+        }
     }
 
     /// Learns the names of the calls in a state, and those of the models of its run.
@@ -89,7 +100,11 @@ impl<'a> Narrator<'a> {
             Event::RequestSent(sent) => {
                 if let Some((_, settings)) = &self.settings {
                     self.cache.sent((sent, transition.entry.at), transition.session, settings, self.prompt);
-                    let changes = history::changes(sent, transition.session, settings);
+                    let (signers, texts) = (&mut self.signers, self.texts);
+                    // What a damaged or a deleted text said is not known, and the trace goes on.
+                    let read = |blocks: &Body| texts(blocks).ok().and_then(|text| history::signer(&text));
+                    let signer = |of: &Body| signers.entry(of.hash).or_insert_with(|| read(of)).clone();
+                    let changes = history::changes(sent, transition.session, settings, signer);
                     if changes != self.history {
                         besides = (!changes.is_empty()).then(|| format!("; history: {}", history::in_words(&changes)));
                         self.history = changes;

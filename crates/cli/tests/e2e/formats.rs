@@ -178,6 +178,26 @@ pub(crate) fn r45_r66_a_conversation_with_reasoning_and_a_tool_on_each_wire_form
     }
 }
 
+/// R41, R65: the trace says how many answers another model signed, which receives them without the signatures.
+#[test]
+pub(crate) fn r41_r65_the_trace_counts_the_answers_that_another_model_signed() {
+    let Case { api, calls, answers, sent_back: (name, signature) } = CASES[1];
+    let (address, bodies) = serve([calls, answers, answers, answers].map(str::to_owned));
+    let home = Home::new().served_at(&address).with("LIMULUS_PROVIDERS__ACME__API", api);
+    let home = home.with("LIMULUS_AGENTS__MAIN__THINKING", "medium");
+    let history = |args: &[&str]| {
+        home.run(&[&["agent", "-m", "What is here?"], args].concat()).expect_code(0);
+        let trace = home.run(&["runs", "trace"]).expect_code(0).out;
+        let said = trace.lines().filter_map(|line| line.split_once("; history: "));
+        said.map(|(_, said)| said.trim_end().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(history(&[]), [""; 0]);
+    assert_eq!(history(&["--model", "acme/other"]), ["signatures 1"]);
+    assert_eq!(history(&[]), [""; 0]);
+    let sent: Vec<bool> = bodies.iter().map(|body| all(&body, name).contains(&json!(signature))).collect();
+    assert_eq!(sent, [false, true, false, true]);
+}
+
 /// A provider of each format, which all refuse but the last: each format is the last once, and at each place of the chain.
 #[test]
 pub(crate) fn r50_r51_a_chain_goes_through_every_wire_format() {

@@ -114,7 +114,15 @@ pub(crate) fn r41_a_message_that_begins_with_the_name_of_a_skill_has_the_model_u
     home.run(&["agent", "-m", "/greet"]).expect_code(0);
     assert_eq!(texts(&server, "user").pop().unwrap(), "Use the skill `greet`: read it with the tool `skill` first.");
     let refused = home.run(&["agent", "-m", "/gree Ada"]).expect_code(2);
-    assert!(refused.err.contains("there is no command /gree") && refused.err.contains("/help, /greet"), "{refused:?}");
+    assert!(refused.err.contains("there is no command /gree") && refused.err.contains("/help, /greet;"), "{refused:?}");
+    for at in 0..22 {
+        let folder = home.file(&format!(".agents/skills/dance-{at}"));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("SKILL.md"), format!("---\nname: dance-{at}\ndescription: Dances.\n---\n")).unwrap();
+    }
+    let refused = home.run(&["agent", "-m", "/gree Ada"]).expect_code(2);
+    let named = "/help, /greet, /dance-0, /dance-1, ";
+    assert!(refused.err.contains(named) && refused.err.contains(" and 3 more skills;"), "{refused:?}");
     assert_eq!(server.seen().len(), 2);
 }
 

@@ -108,6 +108,7 @@ beside_an_owner! {
     }
     formats {
         r50_r51_a_chain_goes_through_every_wire_format,
+        r41_r65_the_trace_counts_the_answers_that_another_model_signed,
         r45_r66_a_conversation_with_reasoning_and_a_tool_on_each_wire_format,
         r45_an_image_that_is_attached_and_one_that_is_read_are_sent_on_each_wire_format,
         r45_a_model_without_image_support_receives_their_names_and_the_user_a_note,

@@ -10,6 +10,7 @@ use engine::Sandbox;
 
 use crate::guard::Protected;
 use crate::limits::{BOOTSTRAP_BYTES, BOOTSTRAP_FILE_BYTES, BOOTSTRAP_FOLDERS};
+use crate::paths::Workspace;
 use crate::project::project_root;
 
 use read::Reading;
@@ -106,12 +107,14 @@ impl Bootstrap {
     /// `most` bytes; instructions are kept longest, of these what is nearest to the workspace.
     pub fn read(self, protected: &Protected, sandbox: &Sandbox, most: usize) -> Vec<BootstrapFile> {
         let protected = &protected.clone().and(&crate::sandbox::hidden(sandbox));
+        // Once for all files: what is protected is looked for each time.
+        let opened = Workspace::open(&self.root, protected).ok();
         let mut left = most.min(BOOTSTRAP_BYTES);
         let mut files: Vec<(usize, BootstrapFile)> = vec![];
         let instructions = self.files.iter().enumerate().filter(|(_, file)| file.is_instructions).rev();
         let others = self.files.iter().enumerate().filter(|(_, file)| !file.is_instructions);
         for (place, Found { path, is_own, .. }) in instructions.chain(others) {
-            let reading = Reading::new(&self.root, protected, left.min(BOOTSTRAP_FILE_BYTES));
+            let reading = Reading::new(&self.root, opened.clone(), protected, left.min(BOOTSTRAP_FILE_BYTES));
             let text = if *is_own { reading.own_file(path) } else { reading.file(path) };
             let (text, problems) = match text {
                 Ok(text) => (Ok(text.0), text.1),

@@ -17,6 +17,8 @@ pub(super) type ReadText = (String, Vec<String>);
 pub(super) struct Reading<'a> {
     /// The folder that it and what it includes must be in.
     root: PathBuf,
+    /// The same folder if it is open already.
+    opened: Option<Workspace>,
     protected: &'a Protected,
     /// Whether it is the user's own. Only what it includes must not be protected then.
     is_own: bool,
@@ -28,8 +30,9 @@ pub(super) struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    pub(super) fn new(root: &Path, protected: &'a Protected, most: usize) -> Self {
-        Self { root: root.to_owned(), protected, is_own: false, most, open: vec![], problems: vec![] }
+    /// `opened` is the same folder, if it was opened for another file.
+    pub(super) fn new(root: &Path, opened: Option<Workspace>, protected: &'a Protected, most: usize) -> Self {
+        Self { root: root.to_owned(), opened, protected, is_own: false, most, open: vec![], problems: vec![] }
     }
 
     /// Reads one of the user's own. Many keep such files elsewhere and have a link here; only they can write in this folder, which is
@@ -37,7 +40,7 @@ impl<'a> Reading<'a> {
     pub(super) fn own_file(self, path: &Path) -> Result<ReadText, String> {
         let target = path.canonicalize().map_err(|error| format!("cannot read it: {error}"))?;
         let root = target.parent().unwrap_or(&target).to_owned();
-        Self { root, is_own: true, ..self }.file(&target)
+        Self { root, opened: None, is_own: true, ..self }.file(&target)
     }
 
     pub(super) fn file(mut self, path: &Path) -> Result<ReadText, String> {
@@ -51,7 +54,10 @@ impl<'a> Reading<'a> {
         let shown = path.to_str().ok_or("its path is not UTF-8")?;
         let none = Protected::default();
         let protected = if self.is_own && self.open.is_empty() { &none } else { self.protected };
-        let workspace = Workspace::open(&self.root, protected).map_err(said)?;
+        let workspace = match &self.opened {
+            Some(opened) => opened.clone(),
+            None => Workspace::open(&self.root, protected).map_err(said)?,
+        };
         let resolved = workspace.resolve(shown).map_err(said)?;
         if !resolved.inside {
             return Err(format!("it leads out of {}", self.root.display()));

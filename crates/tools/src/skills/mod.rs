@@ -9,7 +9,7 @@ mod needs;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use engine::Settings;
@@ -20,7 +20,7 @@ use crate::guard::Protected;
 use crate::limits::{
     BOOTSTRAP_FOLDERS, SKILL_FILES, SKILL_HEAD_BYTES, SKILL_TEXT_BYTES, SKILLS_IN_FOLDER, SKILLS_MOST,
 };
-use crate::paths::{ResolvedPath, Workspace};
+use crate::paths::{ResolvedPath, Workspace, real_folder};
 use crate::project::project_root;
 use crate::size::size;
 
@@ -105,6 +105,85 @@ struct Place {
     root: Option<PathBuf>,
 }
 
+/// A folder with skills that was opened: each of them is looked for from here, and not from `/`, since there may be many.
+struct OpenPlace<'a> {
+    origin: SkillOrigin,
+    /// The root without links.
+    root: Option<PathBuf>,
+    /// The folder; none if it cannot be opened, or nothing in it may be read.
+    folder: Option<Workspace>,
+    /// Everything, for a skill that is a link.
+    within: &'a Workspace,
+}
+
+impl<'a> OpenPlace<'a> {
+    fn of(place: &Place, within: &'a Workspace) -> Self {
+        let root = place.root.as_deref().map(real_folder);
+        let folder = place.folder.canonicalize().ok().and_then(|folder| within.in_folder(&folder).ok());
+        Self { origin: place.origin, root, folder, within }
+    }
+
+    /// The folder of a skill without links, and its `SKILL.md`.
+    fn skill(&self, folder: &Path) -> Result<(PathBuf, ResolvedPath), String> {
+        let is_link = folder.symlink_metadata().is_ok_and(|found| found.is_symlink());
+        let here = self.folder.as_ref().filter(|_| !is_link).zip(folder.file_name());
+        let real = match &here {
+            Some((here, name)) => here.root.join(name),
+            None => folder.canonicalize().map_err(cannot_read)?,
+        };
+        if let Some(root) = self.root.as_ref().filter(|root| !real.starts_with(root)) {
+            return Err(format!("it leads out of {}", root.display()));
+        }
+        let file = resolve(here.map_or(self.within, |(here, _)| here), &real, SKILL_FILE);
+        let file = file.map_err(|error| error.to_string())?;
+        Ok((real, file.ok_or_else(|| format!("its {SKILL_FILE} leads out of it"))?))
+    }
+
+    /// Reads the front matter of a skill.
+    fn read(&self, folder: &Path) -> Result<(Skill, FrontMatter), String> {
+        let (real, resolved) = self.skill(folder)?;
+        let (file, bytes) = resolved.open_file("read").map_err(|error| error.to_string())?;
+        let mut head = Vec::with_capacity(SKILL_HEAD_BYTES);
+        file.take(SKILL_HEAD_BYTES as u64).read_to_end(&mut head).map_err(cannot_read)?;
+        let whole = match std::str::from_utf8(&head) {
+            Ok(whole) => whole,
+            // The end may be in the middle of a character.
+            Err(error) if error.error_len().is_none() => {
+                std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default()
+            }
+            Err(_) => return Err(format!("{SKILL_FILE} is not text in UTF-8")),
+        };
+        let (front, _) = front_matter::split(whole.trim_start_matches('\u{feff}')).ok_or_else(|| {
+            format!(
+                "{SKILL_FILE} does not begin with `---`, its name and description, and another `---` within {}",
+                size(SKILL_HEAD_BYTES as u64)
+            )
+        })?;
+        let matter =
+            FrontMatter::parse(front).map_err(|why| format!("the front matter of {SKILL_FILE} is broken: {why}"))?;
+        let name = matter.name()?;
+        let description = matter.description()?;
+        let mut problems = matter.problems();
+        let of_folder = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if of_folder != name {
+            problems.push(format!("its folder is called {of_folder:?}, and its name is {name}"));
+        }
+        if bytes > SKILL_TEXT_BYTES as u64 {
+            problems.push(format!(
+                "{SKILL_FILE} has {}; the model receives {} of it",
+                size(bytes),
+                size(SKILL_TEXT_BYTES as u64)
+            ));
+        }
+        let allowed_tools = matter.allowed_tools();
+        Ok((Skill { name, description, origin: self.origin, folder: real, allowed_tools, problems }, matter))
+    }
+}
+
+fn cannot_read(error: io::Error) -> String {
+    format!("cannot read it: {error}")
+}
+
 impl<'a> SkillPlaces<'a> {
     /// The folders in which there may be skills, the strongest first.
     fn all(&self) -> Vec<Place> {
@@ -165,6 +244,7 @@ impl Skills {
         let (mut known, mut seen) = (BTreeMap::<String, PathBuf>::new(), BTreeSet::new());
         let Ok(within) = everything(places.protected) else { return found };
         for place in places.all() {
+            let here = OpenPlace::of(&place, &within);
             for folder in entries(&place.folder) {
                 if folder.join(SKILL_FILE).symlink_metadata().is_err() {
                     continue;
@@ -175,7 +255,7 @@ impl Skills {
                     found.usable.sort_by(|one, other| one.name.cmp(&other.name));
                     return found;
                 }
-                let (skill, matter) = match read(&folder, &place, &within) {
+                let (skill, matter) = match here.read(&folder) {
                     Ok(read) => read,
                     Err(why) => {
                         found.left_out.push(LeftOutSkill { name: None, folder, why, is_fault: true });
@@ -231,9 +311,10 @@ pub struct SkillText {
 impl Skill {
     /// Reads the folder of a skill wherever it is, as that of a user.
     pub fn read(folder: &Path) -> Result<Self, String> {
-        let place = Place { folder: PathBuf::new(), origin: SkillOrigin::User, root: None };
         let within = everything(&Protected::default()).map_err(|error| error.to_string())?;
-        read(folder, &place, &within).map(|(skill, _)| skill)
+        OpenPlace { origin: SkillOrigin::User, root: None, folder: None, within: &within }
+            .read(folder)
+            .map(|(skill, _)| skill)
     }
 
     /// The instructions: what stands behind the front matter.
@@ -287,66 +368,17 @@ impl Skill {
     }
 }
 
-/// Reads the front matter of a skill.
-fn read(folder: &Path, place: &Place, within: &Workspace) -> Result<(Skill, FrontMatter), String> {
-    let cannot = |error: std::io::Error| format!("cannot read it: {error}");
-    let real = folder.canonicalize().map_err(cannot)?;
-    let root = match &place.root {
-        None => real.clone(),
-        Some(root) => root.canonicalize().map_err(cannot)?,
-    };
-    if !real.starts_with(&root) {
-        return Err(format!("it leads out of {}", root.display()));
-    }
-    let resolved = resolve(within, &real, SKILL_FILE).map_err(|error| error.to_string())?;
-    let resolved = resolved.ok_or_else(|| format!("its {SKILL_FILE} leads out of it"))?;
-    let (file, bytes) = resolved.open_file("read").map_err(|error| error.to_string())?;
-    let mut head = vec![];
-    file.take(SKILL_HEAD_BYTES as u64).read_to_end(&mut head).map_err(cannot)?;
-    let whole = match std::str::from_utf8(&head) {
-        Ok(whole) => whole,
-        // The end may be in the middle of a character.
-        Err(error) if error.error_len().is_none() => {
-            std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default()
-        }
-        Err(_) => return Err(format!("{SKILL_FILE} is not text in UTF-8")),
-    };
-    let (front, _) = front_matter::split(whole.trim_start_matches('\u{feff}')).ok_or_else(|| {
-        format!(
-            "{SKILL_FILE} does not begin with `---`, its name and description, and another `---` within {}",
-            size(SKILL_HEAD_BYTES as u64)
-        )
-    })?;
-    let matter =
-        FrontMatter::parse(front).map_err(|why| format!("the front matter of {SKILL_FILE} is broken: {why}"))?;
-    let name = matter.name()?;
-    let description = matter.description()?;
-    let mut problems = matter.problems();
-    let of_folder = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    if of_folder != name {
-        problems.push(format!("its folder is called {of_folder:?}, and its name is {name}"));
-    }
-    if bytes > SKILL_TEXT_BYTES as u64 {
-        problems.push(format!(
-            "{SKILL_FILE} has {}; the model receives {} of it",
-            size(bytes),
-            size(SKILL_TEXT_BYTES as u64)
-        ));
-    }
-    let allowed_tools = matter.allowed_tools();
-    Ok((Skill { name, description, origin: place.origin, folder: real, allowed_tools, problems }, matter))
-}
-
 /// What paths are resolved in: everything, so that a folder which is hidden does not become visible because a skill is in it.
 fn everything(protected: &Protected) -> Result<Workspace, ToolError> {
     Workspace::open(Path::new("/"), protected)
 }
 
-/// A path in the folder of a skill, without links; none if it leads out of it.
+/// A path in the folder of a skill, without links; none if it leads out of it. The folder is in `within`.
 fn resolve(within: &Workspace, folder: &Path, path: &str) -> Result<Option<ResolvedPath>, ToolError> {
-    let whole = folder.join(path);
-    let not_text = || ToolError::BadPath { path: whole.display().to_string(), reason: "it is not UTF-8" };
-    let resolved = within.resolve(whole.to_str().ok_or_else(not_text)?)?;
+    // With a dot before it, a folder called `~` is not the user's.
+    let from_root = Path::new(".").join(folder.strip_prefix(&within.root).unwrap_or(folder)).join(path);
+    let not_text = || ToolError::BadPath { path: folder.join(path).display().to_string(), reason: "it is not UTF-8" };
+    let resolved = within.resolve(from_root.to_str().ok_or_else(not_text)?)?;
     let is_inside = resolved.real.starts_with(folder);
     Ok(is_inside.then(|| ResolvedPath { shown: path.to_owned(), ..resolved }))
 }

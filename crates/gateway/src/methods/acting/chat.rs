@@ -2,6 +2,7 @@
 //! state of the session. A first word such as `/fo` that is none of them is refused. Every other message goes to the model,
 //! also one that begins with a path.
 
+use std::cmp::Reverse;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -148,6 +149,9 @@ fn like_a_command(text: &str) -> Option<(&str, &str)> {
     (name.bytes().all(is_of_names) && !name.bytes().all(|byte| byte.is_ascii_digit())).then(|| (name, rest.trim()))
 }
 
+/// Skills that an error names, those first whose names begin as what was written.
+const SKILLS_NAMED: usize = 20;
+
 /// A message that begins with the name of a skill has the model use it. Another first word that looks like a command is an error.
 async fn of_skill(
     caller: &Caller,
@@ -162,10 +166,23 @@ async fn of_skill(
         let own = (skill.origin == SkillOrigin::User).then(|| skill.name.as_str().into());
         return Ok(Handled::Skill(text.trim_start().to_owned(), own));
     }
-    let known = COMMANDS.map(|(name, ..)| name).join(", ");
-    let skills = skills.usable.iter().flat_map(|skill| [", /", &skill.name]).collect::<String>();
-    let hint = format!("there are {known}{skills}; a message that begins with it needs a space before it");
+    let mut skills: Vec<_> = skills.usable.iter().map(|skill| skill.name.as_str()).collect();
+    skills.sort_by_key(|skill| Reverse(same_beginning(skill, &name.to_ascii_lowercase())));
+    let names: Vec<_> = COMMANDS.iter().map(|(name, ..)| (*name).to_owned()).collect();
+    let names =
+        [names, skills.iter().take(SKILLS_NAMED).map(|skill| format!("/{skill}")).collect()].concat().join(", ");
+    let hint = match skills.len().saturating_sub(SKILLS_NAMED) {
+        0 => format!("there are {names}; a message that begins with it needs a space before it"),
+        more => {
+            format!("there are {names} and {more} more skills; a message that begins with it needs a space before it")
+        }
+    };
     Err(Error::invalid(format!("there is no command /{name}"), hint))
+}
+
+/// Bytes at the beginning of two names that are the same.
+fn same_beginning(one: &str, other: &str) -> usize {
+    one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count()
 }
 
 /// The skills that the run of a message would have.
