@@ -17,7 +17,7 @@
 //! What must not be left out: the look before, since opening a pipe or a device has effects; and the look after, since the
 //! name may lead elsewhere by then.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -96,15 +96,49 @@ impl ProtectedPath {
         }
     }
 
-    /// The same with one look if nothing is there, as is usual for what is hidden.
-    fn place_of_hidden(&self) -> Arc<Place> {
+    /// The same with one look if nothing is there, as is usual for what is hidden, and with the folders of what was looked for
+    /// before: a hundred paths are in a few folders.
+    fn place_of_hidden(&self, known: &mut KnownFolders) -> Arc<Place> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let is_absent = || matches!(Seen::at(CWD, self.path.as_os_str()), Err(Errno::NOENT));
         match last {
             Some(place) if place.identity.is_none() && is_absent() => place,
-            _ => self.place(),
+            Some(_) => self.place(),
+            None => {
+                let place = Arc::new(known.place_in(&self.path).unwrap_or_else(|| Place::of(&self.path)));
+                *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&place));
+                place
+            }
         }
     }
+}
+
+/// Folders of protected paths with those above each, the nearest first, by the path that was given.
+#[derive(Default)]
+struct KnownFolders(BTreeMap<PathBuf, FoldersAbove>);
+
+/// The folders that something is in, without links, the nearest first.
+type FoldersAbove = Arc<[(PathBuf, Option<Identity>)]>;
+
+impl KnownFolders {
+    /// What is at this path; none if it is a link, whose folder is another one.
+    fn place_in(&mut self, path: &Path) -> Option<Place> {
+        let (folder, name) = path.parent().zip(path.file_name())?;
+        if !self.0.contains_key(folder) {
+            let real = follow_links(Path::new("/"), folder)?;
+            self.0.insert(folder.to_owned(), folders(&real));
+        }
+        let above = Arc::clone(self.0.get(folder)?);
+        let real = above.first()?.0.join(name);
+        let seen = Seen::at(CWD, real.as_os_str()).ok();
+        let is_link = seen.is_some_and(|seen| seen.kind == FileType::Symlink);
+        (!is_link).then(|| Place { real, identity: seen.map(|seen| seen.identity), above })
+    }
+}
+
+/// A folder without links in its path, and those above it.
+fn folders(folder: &Path) -> FoldersAbove {
+    folder.ancestors().map(|path| (path.to_owned(), identity(path))).collect()
 }
 
 /// The permission bits of a mode.
@@ -134,8 +168,8 @@ struct Hidden {
 impl Hidden {
     /// Without what is around the workspace: there commands see it too.
     fn of(paths: &[Arc<ProtectedPath>], workspace: Option<&Path>) -> Self {
-        let mut hidden = Self::default();
-        for place in paths.iter().map(|path| path.place_of_hidden()) {
+        let (mut hidden, mut known) = (Self::default(), KnownFolders::default());
+        for place in paths.iter().map(|path| path.place_of_hidden(&mut known)) {
             if workspace.is_none_or(|workspace| !workspace.starts_with(&place.real)) {
                 hidden.identities.extend(place.identity);
                 hidden.paths.push(place.real.clone());
@@ -157,7 +191,7 @@ struct Place {
     /// What is there.
     identity: Option<Identity>,
     /// The folders that it is in, the nearest first: a file that is replaced in the nearest is protected as well.
-    above: Vec<(PathBuf, Option<Identity>)>,
+    above: FoldersAbove,
 }
 
 /// What tells two files apart.
@@ -215,7 +249,7 @@ impl Guard {
 
     /// Whether a protected folder is in this one, and so not the other way round. Most walks upwards end there.
     fn is_above(&self, identity: Identity) -> bool {
-        let above = self.folders.iter().flat_map(|folder| &folder.above);
+        let above = self.folders.iter().flat_map(|folder| &*folder.above);
         above.filter(|(_, known)| *known == Some(identity)).any(|(path, _)| {
             !self.hidden.has(path) && !self.folders.iter().any(|folder| path.starts_with(&folder.real))
         })
@@ -338,7 +372,7 @@ impl Guard {
 impl Place {
     fn of(path: &Path) -> Self {
         let real = follow_links(Path::new("/"), path).unwrap_or_else(|| path.to_owned());
-        let above = real.ancestors().skip(1).map(|path| (path.to_owned(), identity(path))).collect();
+        let above = real.parent().map_or_else(|| [].into(), folders);
         Self { identity: identity(&real), above, real }
     }
 
@@ -470,6 +504,29 @@ mod tests {
             let refused = guard.entry(open(folder), OsStr::new(name)).is_err_and(|error| is_own(&error));
             assert_eq!(refused, expected, "{folder}/{name}, an entry");
         }
+    }
+
+    /// R67: what is hidden is found the same with what is known of its folder.
+    #[test]
+    fn r67_a_place_in_a_known_folder_is_the_same_place() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("me/.config/gh")).unwrap();
+        fs::write(root.join("me/.netrc"), "x").unwrap();
+        std::os::unix::fs::symlink("me", root.join("link")).unwrap();
+        std::os::unix::fs::symlink("me/.netrc", root.join("file")).unwrap();
+        let mut known = KnownFolders::default();
+        let names = ["me/.netrc", "me/.config", "me/.config/gh", "me/gone", "gone/gone", "link/.netrc", "link", "file"];
+        for name in names.map(|name| root.join(name)) {
+            let place = known.place_in(&name);
+            let expected = Place::of(&name);
+            assert_eq!(place.is_none(), name.symlink_metadata().is_ok_and(|found| found.is_symlink()), "{name:?}");
+            if let Some(place) = place {
+                assert_eq!((&place.real, place.identity), (&expected.real, expected.identity), "{name:?}");
+                assert_eq!(place.above, expected.above, "{name:?}");
+            }
+        }
+        assert_eq!(known.0.len(), 5, "each folder is looked for once");
     }
 
     #[test]

@@ -153,6 +153,14 @@ impl Workspace {
     /// `.` and
     /// `..` are resolved as the kernel does it; names that do not exist are kept as written.
     pub(crate) fn resolve(&self, given: &str) -> Result<ResolvedPath, ToolError> {
+        let path = self.locate(given)?;
+        // Before the policy judges it: no policy allows what belongs to limulus. The error does not say where links lead.
+        path.must_not_be_own().map_err(ToolError::file("open", given))?;
+        Ok(path)
+    }
+
+    /// The same for a path that nothing is decided by: it is judged when it is opened.
+    pub(crate) fn locate(&self, given: &str) -> Result<ResolvedPath, ToolError> {
         let bad = |reason| {
             let shown = &given[..given.floor_char_boundary(LISTED_BYTES)];
             let rest = if shown.len() < given.len() { "…" } else { "" };
@@ -180,8 +188,6 @@ impl Workspace {
         } else {
             return Err(bad("it resolves to a name that is not UTF-8"));
         };
-        // Before the policy judges it: no policy allows what belongs to limulus. The error does not say where links lead.
-        path.must_not_be_own().map_err(ToolError::file("open", given))?;
         Ok(path)
     }
 

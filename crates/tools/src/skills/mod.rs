@@ -124,8 +124,7 @@ impl<'a> OpenPlace<'a> {
     }
 
     /// The folder of a skill without links, and its `SKILL.md`.
-    fn skill(&self, folder: &Path) -> Result<(PathBuf, ResolvedPath), String> {
-        let is_link = folder.symlink_metadata().is_ok_and(|found| found.is_symlink());
+    fn skill(&self, folder: &Path, is_link: bool) -> Result<(PathBuf, ResolvedPath), String> {
         let here = self.folder.as_ref().filter(|_| !is_link).zip(folder.file_name());
         let real = match &here {
             Some((here, name)) => here.root.join(name),
@@ -140,8 +139,8 @@ impl<'a> OpenPlace<'a> {
     }
 
     /// Reads the front matter of a skill.
-    fn read(&self, folder: &Path) -> Result<(Skill, FrontMatter), String> {
-        let (real, resolved) = self.skill(folder)?;
+    fn read(&self, folder: &Path, is_link: bool) -> Result<(Skill, FrontMatter), String> {
+        let (real, resolved) = self.skill(folder, is_link)?;
         let (file, bytes) = resolved.open_file("read").map_err(|error| error.to_string())?;
         let mut head = Vec::with_capacity(SKILL_HEAD_BYTES);
         file.take(SKILL_HEAD_BYTES as u64).read_to_end(&mut head).map_err(cannot_read)?;
@@ -245,8 +244,8 @@ impl Skills {
         let Ok(within) = everything(places.protected) else { return found };
         for place in places.all() {
             let here = OpenPlace::of(&place, &within);
-            for folder in entries(&place.folder) {
-                if folder.join(SKILL_FILE).symlink_metadata().is_err() {
+            for (folder, kind) in entries(&place.folder) {
+                if kind.is_file() || folder.join(SKILL_FILE).symlink_metadata().is_err() {
                     continue;
                 }
                 if found.usable.len() + found.left_out.len() >= SKILLS_MOST {
@@ -255,7 +254,7 @@ impl Skills {
                     found.usable.sort_by(|one, other| one.name.cmp(&other.name));
                     return found;
                 }
-                let (skill, matter) = match here.read(&folder) {
+                let (skill, matter) = match here.read(&folder, kind.is_symlink()) {
                     Ok(read) => read,
                     Err(why) => {
                         found.left_out.push(LeftOutSkill { name: None, folder, why, is_fault: true });
@@ -313,7 +312,7 @@ impl Skill {
     pub fn read(folder: &Path) -> Result<Self, String> {
         let within = everything(&Protected::default()).map_err(|error| error.to_string())?;
         OpenPlace { origin: SkillOrigin::User, root: None, folder: None, within: &within }
-            .read(folder)
+            .read(folder, true)
             .map(|(skill, _)| skill)
     }
 
@@ -349,14 +348,13 @@ impl Skill {
         let (mut files, mut looked_at) = (vec![], 0);
         let mut open = vec![self.folder.clone()];
         while let Some(folder) = open.pop() {
-            for path in entries(&folder) {
+            for (path, kind) in entries(&folder) {
                 looked_at += 1;
                 if files.len() >= SKILL_FILES || looked_at > SKILLS_IN_FOLDER {
                     break;
                 }
-                let Ok(found) = path.symlink_metadata() else { continue };
                 let name = path.strip_prefix(&self.folder).unwrap_or(&path).display().to_string();
-                if found.is_dir() {
+                if kind.is_dir() {
                     open.push(path);
                 } else if name != SKILL_FILE {
                     files.push(name.replace(char::is_control, "\u{fffd}"));
@@ -378,16 +376,17 @@ fn resolve(within: &Workspace, folder: &Path, path: &str) -> Result<Option<Resol
     // With a dot before it, a folder called `~` is not the user's.
     let from_root = Path::new(".").join(folder.strip_prefix(&within.root).unwrap_or(folder)).join(path);
     let not_text = || ToolError::BadPath { path: folder.join(path).display().to_string(), reason: "it is not UTF-8" };
-    let resolved = within.resolve(from_root.to_str().ok_or_else(not_text)?)?;
+    let resolved = within.locate(from_root.to_str().ok_or_else(not_text)?)?;
     let is_inside = resolved.real.starts_with(folder);
     Ok(is_inside.then(|| ResolvedPath { shown: path.to_owned(), ..resolved }))
 }
 
-/// The entries of a folder, in order. None if it cannot be read.
-fn entries(folder: &Path) -> Vec<PathBuf> {
+/// The entries of a folder with their kinds, in order. None if it cannot be read.
+fn entries(folder: &Path) -> Vec<(PathBuf, fs::FileType)> {
     let read = fs::read_dir(folder).into_iter().flatten();
-    let mut entries: Vec<_> = read.take(SKILLS_IN_FOLDER).filter_map(|entry| Some(entry.ok()?.path())).collect();
-    entries.sort();
+    let known = |entry: io::Result<fs::DirEntry>| entry.and_then(|entry| Ok((entry.path(), entry.file_type()?))).ok();
+    let mut entries: Vec<_> = read.take(SKILLS_IN_FOLDER).filter_map(known).collect();
+    entries.sort_by(|(one, _), (other, _)| one.cmp(other));
     entries
 }
 
