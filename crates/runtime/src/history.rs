@@ -23,12 +23,12 @@ pub fn changes(
     let sees_images = candidate.is_none_or(|candidate| candidate.images);
     let model = candidate.map(|candidate| format!("{}/{}", candidate.provider, candidate.model));
     let is_of_another = |blocks: &&Body| signer(blocks).is_some_and(|signer| Some(signer) != model);
-    let signed = there.iter().filter_map(|item| blocks(item)).filter(is_of_another).count();
+    let of_others = there.iter().filter_map(|item| blocks(item)).filter(is_of_another).count();
     let ids: Vec<_> = there.iter().filter_map(|item| ids(item)).collect();
     let counts = [
         (HistoryRule::Turns, left_out.len()),
         (HistoryRule::Files, models::files_left_out(&files, sees_images)),
-        (HistoryRule::Signatures, signed),
+        (HistoryRule::Signatures, of_others),
         (HistoryRule::Ids, models::replaced_ids(&ids)),
         (HistoryRule::Empty, there.iter().filter(|item| is_empty(item)).count()),
     ];

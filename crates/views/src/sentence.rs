@@ -6,8 +6,8 @@ use std::sync::Arc;
 use engine::tables::limits::RECOVERIES_MS;
 use engine::{
     AnswerRefusal, AskAnswered, Body, CallId, CallOutcome, Candidate, CompactionStep, Event, Failure, FailureClass,
-    FilesChanged, Found, Hash, Item, LifecycleChanged, MessageSealed, Next, Opened, ProcessCause, Session, Settings,
-    StepBegun, Timestamp, ToolClass, WaitFor,
+    FilesChanged, Found, Hash, Item, LifecycleChanged, MessageSealed, Next, Opened, ProcessCause, RequestSent, Session,
+    Settings, StepBegun, Timestamp, ToolClass, WaitFor,
 };
 use journal::Read;
 use runtime::history::{self, HistoryChanges};
@@ -91,26 +91,30 @@ impl<'a> Narrator<'a> {
         self.models = self.settings.as_ref().map(|(_, settings)| names(&settings.candidates)).unwrap_or_default();
     }
 
+    /// What was changed in the history of a request, if it is not what was changed in the one before.
+    fn of_history(&mut self, sent: &RequestSent, transition: &Transition<'_>) -> Option<String> {
+        let (_, settings) = self.settings.as_ref()?;
+        self.cache.sent((sent, transition.entry.at), transition.session, settings, self.prompt);
+        let (signers, texts) = (&mut self.signers, self.texts);
+        // What a damaged or a deleted text said is not known, and the trace goes on.
+        let read = |blocks: &Body| texts(blocks).ok().and_then(|text| history::signer(&text));
+        let signer = |of: &Body| signers.entry(of.hash).or_insert_with(|| read(of)).clone();
+        let changes = history::changes(sent, transition.session, settings, signer);
+        if changes == self.history {
+            return None;
+        }
+        let said = (!changes.is_empty()).then(|| format!("; history: {}", history::in_words(&changes)));
+        self.history = changes;
+        said
+    }
+
     /// The sentence of an entry; `None` if the event's name is enough.
     pub(crate) fn notify(&mut self, transition: &Transition<'_>) -> Result<Option<String>, Error> {
         let event = &transition.entry.event;
         let mut besides = None;
         match event {
             Event::RunStarted(started) => self.learn_settings(started.settings),
-            Event::RequestSent(sent) => {
-                if let Some((_, settings)) = &self.settings {
-                    self.cache.sent((sent, transition.entry.at), transition.session, settings, self.prompt);
-                    let (signers, texts) = (&mut self.signers, self.texts);
-                    // What a damaged or a deleted text said is not known, and the trace goes on.
-                    let read = |blocks: &Body| texts(blocks).ok().and_then(|text| history::signer(&text));
-                    let signer = |of: &Body| signers.entry(of.hash).or_insert_with(|| read(of)).clone();
-                    let changes = history::changes(sent, transition.session, settings, signer);
-                    if changes != self.history {
-                        besides = (!changes.is_empty()).then(|| format!("; history: {}", history::in_words(&changes)));
-                        self.history = changes;
-                    }
-                }
-            }
+            Event::RequestSent(sent) => besides = self.of_history(sent, transition),
             Event::MessageSealed(sealed) => {
                 besides = self.cache.sealed(sealed.usage, self.texts).map(|said| format!("; {said}"));
             }

@@ -128,7 +128,7 @@ impl<'a> OpenPlace<'a> {
         let here = self.folder.as_ref().filter(|_| !is_link).zip(folder.file_name());
         let real = match &here {
             Some((here, name)) => here.root.join(name),
-            None => folder.canonicalize().map_err(cannot_read)?,
+            None => folder.canonicalize().map_err(|error| cannot_read(&error))?,
         };
         if let Some(root) = self.root.as_ref().filter(|root| !real.starts_with(root)) {
             return Err(format!("it leads out of {}", root.display()));
@@ -143,7 +143,7 @@ impl<'a> OpenPlace<'a> {
         let (real, resolved) = self.skill(folder, is_link)?;
         let (file, bytes) = resolved.open_file("read").map_err(|error| error.to_string())?;
         let mut head = Vec::with_capacity(SKILL_HEAD_BYTES);
-        file.take(SKILL_HEAD_BYTES as u64).read_to_end(&mut head).map_err(cannot_read)?;
+        file.take(SKILL_HEAD_BYTES as u64).read_to_end(&mut head).map_err(|error| cannot_read(&error))?;
         let whole = match std::str::from_utf8(&head) {
             Ok(whole) => whole,
             // The end may be in the middle of a character.
@@ -179,7 +179,7 @@ impl<'a> OpenPlace<'a> {
     }
 }
 
-fn cannot_read(error: io::Error) -> String {
+fn cannot_read(error: &io::Error) -> String {
     format!("cannot read it: {error}")
 }
 
