@@ -66,6 +66,8 @@ pub(crate) enum Command {
     Prompt(commands::prompt::PromptArgs),
     /// List, show, check and add skills: folders with a file SKILL.md, whose instructions the model reads when a task needs them
     Skills(commands::skills::SkillsArgs),
+    /// Show where `limulus serve` is reached over HTTP and WebSocket, and the token for it
+    Gateway(commands::gateway::GatewayArgs),
     /// Show what of the sandbox for commands holds here, and try it
     Sandbox(commands::sandbox::SandboxArgs),
     /// List and answer the calls that wait for approval; list and revoke what was allowed for good

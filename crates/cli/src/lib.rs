@@ -157,6 +157,7 @@ fn carry_out(command: Command, globals: Result<Globals, config::ConfigError>) ->
             let globals = globals?;
             wait_for(commands::models::run(args, &globals))
         }
+        Command::Gateway(args) => wait_for(commands::gateway::run(args, &globals?)),
         Command::Sandbox(args) => commands::sandbox::run(args, &globals?),
         Command::Answer(args) => commands::answer::run(&args, &globals?),
         Command::Approvals(args) => commands::approvals::run(args, &globals?),

@@ -199,6 +199,7 @@ fn argument(command: &mut Command) -> Option<SessionArgument<'_>> {
         | Command::Prompt(_)
         | Command::Skills(_)
         | Command::Sandbox(_)
+        | Command::Gateway(_)
         | Command::Agents(_)
         | Command::Answer(_)
         | Command::Receipt(_)

@@ -14,7 +14,7 @@ use serde::Deserialize as _;
 use super::credentials::{self, ProfileKind};
 use super::endpoints::KeySource;
 use super::kind::Kind::{
-    self, Address, Command, Dollars, Flag, Model, Models, MoneyLimit, Number, Patterns, SafeAddress, Secret,
+    self, Address, Command, Dollars, Flag, Listen, Model, Models, MoneyLimit, Number, Patterns, SafeAddress, Secret,
     SecretFile, Text, Variables, Word, Words,
 };
 use super::kind::PatternOf;
@@ -150,6 +150,7 @@ pub(super) const SECTIONS: &[Section] = &[
     Queue::SECTION,
     Lanes::SECTION,
     Serve::SECTION,
+    Gateway::SECTION,
     Display::SECTION,
     Notify::SECTION,
     Offline::SECTION,
@@ -519,6 +520,18 @@ section! {
     Serve ["serve"] "" from Start {
         drain_s: u64 = 10, Number(0, 3_600),
             "Seconds for which streaming answers may continue when `limulus serve` is stopped";
+    }
+}
+
+section! {
+    Gateway ["gateway"] "who reaches `limulus serve` over HTTP and WebSocket: docs/http.md" from Start {
+        listen: String = "127.0.0.1:18789", Listen,
+            "The address where it listens, besides its socket: IP:PORT, or off";
+        behind_proxy: bool = false, Flag,
+            "Whether it may listen on other addresses than those of this machine, since a proxy before it encrypts";
+        #[serde(default, deserialize_with = "one_or_more")]
+        hosts: Vec<String> => ["limulus.example.org"], Patterns(PatternOf::Host),
+            "Further names, with their ports, under which clients reach it, such as that of a proxy";
     }
 }
 

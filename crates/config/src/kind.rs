@@ -1,5 +1,7 @@
 //! The kinds of values: how each is checked, read from a variable and shown in a message.
 
+use std::net::SocketAddr;
+
 use engine::policy::Principal;
 use toml::Value;
 
@@ -41,6 +43,8 @@ pub(super) enum Kind {
     Address,
     /// An address that may receive secrets: `https://`, or `http://` on this machine.
     SafeAddress,
+    /// `IP:PORT` where a service listens, or `"off"`.
+    Listen,
     /// `file:PATH` of a secret that limulus replaces. Another value never appears in a message: it may be the secret.
     SecretFile,
 }
@@ -147,6 +151,7 @@ impl Kind {
             (Self::Dollars | Self::MoneyLimit, Value::Integer(dollars)) => (0..=MOST_DOLLARS as i64).contains(dollars),
             (Self::Address, Value::String(text)) => concealed::is_address(text),
             (Self::SafeAddress, Value::String(text)) => models::may_hold_tokens(text),
+            (Self::Listen, Value::String(text)) => text == OFF || text.parse::<SocketAddr>().is_ok(),
             (Self::SecretFile, Value::String(text)) => is_file(text),
             _ => false,
         }
@@ -171,6 +176,7 @@ impl Kind {
             Self::MoneyLimit => "US dollars, such as 2.5, or \"off\"".to_owned(),
             Self::Address => "an address that begins with http:// or https://".to_owned(),
             Self::SafeAddress => "an address that begins with https://, or with http:// on this machine".to_owned(),
+            Self::Listen => "IP:PORT, such as \"127.0.0.1:18789\", or \"off\"".to_owned(),
             Self::SecretFile => {
                 "file:PATH, of a file that holds the refresh token and nothing else; new ones are written there"
                     .to_owned()
@@ -187,6 +193,7 @@ impl Kind {
             | Self::Word(_)
             | Self::Address
             | Self::SafeAddress
+            | Self::Listen
             | Self::Secret
             | Self::SecretFile
             | Self::Patterns(_) => as_text(),

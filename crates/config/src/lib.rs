@@ -51,6 +51,7 @@ mod warnings;
 mod zone;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,7 +85,7 @@ pub use warnings::fresh;
 pub use zone::{local_now, local_zone};
 
 use declared::{
-    Agent, Approvals, Budget, Compaction, Display, Lanes, ModelFigures, Notify, Offline, PolicyEntry, Profile,
+    Agent, Approvals, Budget, Compaction, Display, Gateway, Lanes, ModelFigures, Notify, Offline, PolicyEntry, Profile,
     Provider, Queue, Requests, Retention, Runs, Serve, Session, SkillOptions, Tools, Undo,
 };
 use layers::Layers;
@@ -263,6 +264,21 @@ impl Config {
         Duration::from_secs(self.values.serve.drain_s)
     }
 
+    /// Where a service listens besides its socket; none = nowhere.
+    pub fn listen(&self) -> Option<SocketAddr> {
+        self.values.gateway.listen.parse().ok()
+    }
+
+    /// Whether a proxy that encrypts stands before the service.
+    pub fn is_behind_proxy(&self) -> bool {
+        self.values.gateway.behind_proxy
+    }
+
+    /// Further names under which clients reach the service.
+    pub fn hosts(&self) -> &[String] {
+        &self.values.gateway.hosts
+    }
+
     /// The delay of the built-in model before each piece of its answer.
     pub fn offline_pace(&self) -> Duration {
         Duration::from_millis(self.values.offline.pace_ms)
@@ -315,6 +331,7 @@ struct Values {
     queue: Queue,
     lanes: Lanes,
     serve: Serve,
+    gateway: Gateway,
     display: Display,
     notify: Notify,
     offline: Offline,

@@ -5,6 +5,7 @@ mod approvals;
 mod connection;
 mod error;
 mod events;
+pub mod http;
 pub mod methods;
 mod service;
 pub mod socket;

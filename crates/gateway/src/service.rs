@@ -2,9 +2,10 @@
 //! clients and commands of this process use the same kind of connection.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use engine::tables::lifecycle::LifecycleKind;
@@ -109,6 +110,8 @@ pub struct Service {
     leaving: watch::Sender<bool>,
     tenure: Tenure,
     handing_over: watch::Sender<bool>,
+    /// Where it serves HTTP and WebSocket.
+    listens_at: OnceLock<SocketAddr>,
 }
 
 impl Service {
@@ -156,6 +159,7 @@ impl Service {
             leaving: watch::Sender::new(false),
             tenure: options.tenure,
             handing_over: watch::Sender::new(false),
+            listens_at: OnceLock::new(),
         })
     }
 
@@ -171,6 +175,17 @@ impl Service {
     /// The folder of the home that this service owns.
     pub fn home(&self) -> &Arc<Path> {
         &self.home
+    }
+
+    /// Where it serves HTTP and WebSocket; none if it does not.
+    pub(crate) fn listens_at(&self) -> Option<SocketAddr> {
+        self.listens_at.get().copied()
+    }
+
+    /// From now on it also serves at this address.
+    pub(crate) fn listening_at(&self, address: SocketAddr) {
+        // It listens at one address only.
+        let _ = self.listens_at.set(address);
     }
 
     /// The runtime of the sessions.
@@ -200,9 +215,14 @@ impl Service {
 
     /// Connects a client in this process: the stream carries the same frames as the socket.
     pub fn attach(self: &Arc<Self>) -> DuplexStream {
+        self.attach_for(None)
+    }
+
+    /// The same for a client that this process serves, which is the process with this id.
+    pub(crate) fn attach_for(self: &Arc<Self>, peer: Option<u32>) -> DuplexStream {
         let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
         let (read, write) = tokio::io::split(ours);
-        tokio::spawn(Arc::clone(self).serve(read, write));
+        tokio::spawn(Arc::clone(self).serve_peer(peer, read, write));
         theirs
     }
 

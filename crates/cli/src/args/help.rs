@@ -13,7 +13,7 @@ pub(crate) const LIST: &str = include_str!("help.txt");
 const GROUPS: &[(&str, &[&str])] = &[
     ("Work", &["agent", "send", "resume", "diff", "undo", "redo"]),
     ("Look", &["status", "sessions", "agents", "prompt", "receipt", "events", "usage"]),
-    ("Control", &["runs", "queue", "approvals", "answer", "sandbox", "budget", "profiles", "serve"]),
+    ("Control", &["runs", "queue", "approvals", "answer", "sandbox", "budget", "profiles", "serve", "gateway"]),
     ("Settings", &["setup", "config", "policy", "models", "skills", "completions", "man"]),
     ("Proofs", &["doctor", "audit", "demo", "failover", "graph"]),
 ];
@@ -68,6 +68,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     ("approvals deny", &["limulus approvals deny 3f2a --reason \"use cargo instead\""]),
     ("approvals grants", &["limulus approvals grants"]),
+    ("gateway status", &["limulus gateway status"]),
+    ("gateway token", &["limulus gateway token"]),
+    ("gateway token rotate", &["limulus gateway token rotate"]),
+    ("gateway token show", &["limulus gateway token show"]),
     ("sandbox check", &["limulus sandbox check"]),
     ("sandbox run", &["limulus sandbox run -- sh -c \"touch /etc/x\""]),
     ("answer", &["limulus answer", "limulus answer 3f2a 2", "limulus answer 3f2a --skip"]),

@@ -25,6 +25,7 @@ pub(crate) mod events;
 mod explaining;
 pub(crate) mod failover;
 mod follower;
+pub(crate) mod gateway;
 mod given;
 pub(crate) mod graph;
 pub(crate) mod hold;

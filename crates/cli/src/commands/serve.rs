@@ -1,8 +1,10 @@
 //! `limulus serve`: owns the home without a terminal.
 
+mod http;
 mod notify;
 mod unit;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +12,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use client::{NOTES, Taken, TakingNotice, hang_up};
 use config::{Config, ConfigResolver, FlagValues, Globals};
+use gateway::http::HttpListener;
 use gateway::socket::{self, Listener};
 use gateway::{RecoveredSessions, Service, ServiceOptions, Tenure};
 use journal::{Journal as _, Sqlite};
@@ -38,6 +41,12 @@ pub(crate) struct ServeArgs {
     /// Print the file that starts it with the system, and do nothing else
     #[arg(long, value_name = "SYSTEM")]
     unit: Option<UnitOf>,
+    /// Serve HTTP and WebSocket at this address, with port 0 at a free one [default: gateway.listen]
+    #[arg(long, value_name = "IP:PORT", conflicts_with = "no_listen")]
+    listen: Option<SocketAddr>,
+    /// Serve on the socket alone
+    #[arg(long)]
+    no_listen: bool,
     #[command(flatten)]
     writer: WriterArgs,
 }
@@ -88,6 +97,7 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
         () = signals.next() => return Ok(()),
     };
     let Taken { journal, claim } = taken;
+    let web = http::bind(&config, &globals.home, (args.listen, args.no_listen)).await?;
     let epoch = journal.epoch();
     client::adopt(&globals.home)?;
     let (service, mut notes) = start(journal, program, config, globals);
@@ -97,21 +107,19 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
     let erase = move |days| keeper.erase(days).map_err(CliError::from);
     say_damage(&service);
     socket::raise_file_limit();
-    let listener = Listener::bind(&globals.home).map_err(|error| {
-        let text = error.to_string();
-        let (what, hint) = text.split_once(": ").unwrap_or((&text, ""));
-        CliError::Refused { exit: Exit::Store, what: what.to_owned(), hint: hint.to_owned() }
-    })?;
+    let listener = bind(&globals.home)?;
     let mut broken = service.runtime().broken();
-    let (socket, mut listening) = (listener.path().to_owned(), None);
+    let (socket, mut listening) = (listener.path().to_owned(), vec![]);
+    let address = web.as_ref().map(HttpListener::address);
     let serving = async {
         notify::report("STATUS=resuming sessions");
         let recovered = service.resume().await?;
         // An unread terminal blocks only these lines, not the clients.
-        listening = Some(listener.spawn(Arc::clone(&service)));
+        listening.push(listener.spawn(Arc::clone(&service)));
+        listening.extend(web.map(|web| web.spawn(Arc::clone(&service))));
         // From here on a command that looks for the owner finds it.
         drop(claim);
-        reporter.ready(globals, &socket, epoch.0, &recovered);
+        reporter.ready(globals, (&socket, address), epoch.0, &recovered);
         notify::report("READY=1\nSTATUS=serving");
         tokio::select! {
             () = signals.next() => {}
@@ -129,11 +137,20 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
     notify::report("STOPPING=1");
     reporter.stopping(drain, served.is_ok());
     // During the shutdown no client is accepted; connected clients receive what happens.
-    if let Some(listening) = listening {
+    for listening in listening {
         hang_up(listening).await;
     }
     let left = service.leave(drain).await;
     served.and(left.map_err(CliError::from))
+}
+
+/// The socket of the home.
+fn bind(home: &Path) -> Result<Listener, CliError> {
+    Listener::bind(home).map_err(|error| {
+        let text = error.to_string();
+        let (what, hint) = text.split_once(": ").unwrap_or((&text, ""));
+        CliError::Refused { exit: Exit::Store, what: what.to_owned(), hint: hint.to_owned() }
+    })
 }
 
 /// The service, and the notes about its configuration.
@@ -212,7 +229,13 @@ impl Reporter {
         notify::report(&format!("STATUS=waiting for pid {pid} to hand the home over\nEXTEND_TIMEOUT_USEC={extended}"));
     }
 
-    fn ready(&self, globals: &Globals, socket: &Path, epoch: u64, taken: &RecoveredSessions) {
+    fn ready(
+        &self,
+        globals: &Globals,
+        (socket, address): (&Path, Option<SocketAddr>),
+        epoch: u64,
+        taken: &RecoveredSessions,
+    ) {
         let (home, pid) = (globals.home.display(), std::process::id());
         let up = match taken.sessions.len() {
             0 => String::new(),
@@ -225,8 +248,11 @@ impl Reporter {
             say!("limulus: {key} is not resumed: {}\n  hint: {hint}", shape.message);
         }
         say!("limulus: serving {home} at {}, pid {pid}{up}", socket.display());
+        if let Some(address) = address {
+            say!("limulus: HTTP and WebSocket at http://{address}; `limulus gateway token` prints the token");
+        }
         self.line(&json!({
-            "type": "ready", "home": globals.home, "socket": socket, "pid": pid, "epoch": epoch,
+            "type": "ready", "home": globals.home, "socket": socket, "pid": pid, "epoch": epoch, "listensAt": address,
             "sessions": taken.sessions, "unreadable": taken.unreadable.iter().map(|(key, _)| key).collect::<Vec<_>>(),
         }));
     }

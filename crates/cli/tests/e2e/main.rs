@@ -37,6 +37,7 @@ mod formats;
 mod handover;
 mod held;
 mod hold;
+mod http;
 mod idle;
 mod independent;
 mod instructions;

@@ -603,6 +603,7 @@ const ONCE: &[(&str, &str, &str)] = &[
         "begins where there is no home",
     ),
     ("formats", "r45_a_file_that_cannot_be_attached_sends_nothing", "the owner has made the home"),
+    ("http", "*", "is about services, which it starts itself"),
     ("handover", "*", "is about commands that own the home, and services that take it from them"),
     ("hold", "*", "is about a second terminal: beside a service of its own, or where nobody owns the home any more"),
     ("idle", "*", "is about a service of its own"),

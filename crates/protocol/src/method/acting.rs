@@ -161,6 +161,9 @@ pub struct Health {
     pub connections: u32,
     /// The number of sessions in memory.
     pub open_sessions: u32,
+    /// The address where it serves HTTP and WebSocket, `IP:PORT`; none if it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listens_at: Option<String>,
 }
 
 /// Result of `owner.handover`: the owner accepts nothing new and releases the home.

@@ -39,7 +39,9 @@ impl Home {
         let home = Self { folder, variables: vec![], owner: Owner::of_this_test() }.with("LIMULUS_HOME", &path);
         // The name of a folder of a test differs each time, and so would that of its session.
         // The tests of the sandbox switch it on.
-        home.with("LIMULUS_SESSION__DEFAULT", "main").with("LIMULUS_SANDBOX__MODE", "off")
+        // Those of HTTP listen at a port of their own.
+        let home = home.with("LIMULUS_SESSION__DEFAULT", "main").with("LIMULUS_SANDBOX__MODE", "off");
+        home.with("LIMULUS_GATEWAY__LISTEN", "off")
     }
 
     /// The same with a variable set.

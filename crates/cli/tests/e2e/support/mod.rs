@@ -12,6 +12,7 @@ mod process;
 mod retention;
 mod terminal;
 mod watch;
+pub(crate) mod web;
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -15,5 +15,6 @@ pub(in crate::methods) fn health(caller: &Caller) -> Health {
         uptime_ms: service.uptime_ms(),
         connections: service.connections() as u32,
         open_sessions: *service.runtime.actors().borrow() as u32,
+        listens_at: service.listens_at().map(|address| address.to_string()),
     }
 }

@@ -1,0 +1,139 @@
+//! The methods of the protocol over HTTP: each as `POST /v1/rpc/METHOD`, and those that are asked for most as resources.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{MatchedPath, Path, Query, State};
+use axum::http::{HeaderMap, Method as Verb, StatusCode, Uri};
+use protocol::method::{
+    Agent, ApprovalsList, Connect, EventsSubscribe, EventsUnsubscribe, HealthGet, Method, NoParams, OwnerHandover,
+    RunsList, RunsShow, SessionsList, SessionsShow,
+};
+use serde_json::{Map, Value, json};
+
+use super::App;
+use super::peer::Peer;
+use super::problem::Problem;
+
+/// The header with the idempotency key of a message.
+const KEY: &str = "idempotency-key";
+
+/// The process is there.
+pub(super) async fn alive() -> Json<Value> {
+    Json(json!({ "status": "ok" }))
+}
+
+/// Whether it can record what it accepts.
+pub(super) async fn ready(
+    State(app): State<Arc<App>>,
+    Extension(peer): Extension<Arc<Peer>>,
+) -> (StatusCode, Json<Value>) {
+    let health = async { app.client(&peer).await?.0.call::<HealthGet>(NoParams {}).await }.await;
+    match health {
+        Ok(health) if health.ok => (StatusCode::OK, Json(json!({ "status": "ok" }))),
+        // What prevents it may name paths: that is for those with the token.
+        Ok(_) | Err(_) => (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "status": "unavailable" }))),
+    }
+}
+
+/// Calls a method with the parameters in the body. Of `agent`, which answers twice, this is the first answer.
+pub(super) async fn call(
+    State(app): State<Arc<App>>,
+    Extension(peer): Extension<Arc<Peer>>,
+    Path(method): Path<String>,
+    body: Bytes,
+) -> Result<Json<Value>, Problem> {
+    if [Connect::NAME, OwnerHandover::NAME].contains(&method.as_str()) {
+        return Err(Problem::invalid(format!("`{method}` is for the socket")));
+    }
+    if [EventsSubscribe::NAME, EventsUnsubscribe::NAME].contains(&method.as_str()) {
+        return Err(Problem::invalid(format!("`{method}` needs a connection that stays"))
+            .with_hint("use a WebSocket, or GET /v1/runs/ID/events, /v1/sessions/KEY/events or /v1/events"));
+    }
+    let params = object(&body)?;
+    asked((&app, &peer), &method, Value::Object(params)).await.map(Json)
+}
+
+/// Accepts a message. The run begins as soon as its session and its lane are free.
+pub(super) async fn start(
+    State(app): State<Arc<App>>,
+    Extension(peer): Extension<Arc<Peer>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<(StatusCode, Json<Value>), Problem> {
+    let mut params = object(&body)?;
+    let key = idempotency_key(&headers)?;
+    params.entry("idempotencyKey").or_insert_with(|| key.into());
+    params.entry("sessionKey").or_insert_with(|| "main".into());
+    let accepted = asked((&app, &peer), Agent::NAME, Value::Object(params)).await?;
+    Ok((StatusCode::ACCEPTED, Json(accepted)))
+}
+
+/// Lists or shows what a path names.
+pub(super) async fn read(
+    State(app): State<Arc<App>>,
+    Extension(peer): Extension<Arc<Peer>>,
+    path: MatchedPath,
+    Path(named): Path<HashMap<String, String>>,
+    Query(query): Query<HashMap<String, String>>,
+) -> Result<Json<Value>, Problem> {
+    let (method, name) = match path.as_str() {
+        "/v1/runs" => (RunsList::NAME, None),
+        "/v1/runs/{id}" => (RunsShow::NAME, Some("run")),
+        "/v1/sessions" => (SessionsList::NAME, None),
+        "/v1/sessions/{id}" => (SessionsShow::NAME, Some("sessionKey")),
+        _ => (ApprovalsList::NAME, None),
+    };
+    // Everything else is a name, also one of digits.
+    let plain = |key: &str, text: String| match serde_json::from_str(&text) {
+        Ok(value @ Value::Bool(_)) => value,
+        Ok(value @ Value::Number(_)) if key == "limit" => value,
+        _ => Value::String(text),
+    };
+    let query = query.into_iter().map(|(key, value)| (key.clone(), plain(&key, value)));
+    let mut params: Map<String, Value> = query.collect();
+    if let (Some(name), Some(id)) = (name, named.get("id")) {
+        params.insert(name.to_owned(), id.as_str().into());
+    }
+    asked((&app, &peer), method, Value::Object(params)).await.map(Json)
+}
+
+/// What is not here.
+pub(super) async fn unknown(uri: Uri) -> Problem {
+    let message = format!("there is no {}", uri.path().escape_debug());
+    Problem::new(StatusCode::NOT_FOUND, "not_found", message).with_hint("docs/http.md lists what there is")
+}
+
+/// What is here, but not for this verb.
+pub(super) async fn not_allowed(verb: Verb, uri: Uri) -> Problem {
+    let message = format!("{verb} is not for {}", uri.path().escape_debug());
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "not_allowed", message).with_hint("docs/http.md lists what there is")
+}
+
+/// The idempotency key of a message; a new one if the client has none.
+pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<String, Problem> {
+    let bad = || Problem::invalid("`Idempotency-Key` is 1 to 255 visible characters");
+    match headers.get(KEY) {
+        None => Ok(uuid::Uuid::now_v7().to_string()),
+        Some(key) => {
+            let key = key.to_str().map_err(|_| bad())?.trim();
+            if (1..=255).contains(&key.len()) { Ok(key.to_owned()) } else { Err(bad()) }
+        }
+    }
+}
+
+async fn asked((app, peer): (&Arc<App>, &Arc<Peer>), method: &str, params: Value) -> Result<Value, Problem> {
+    let (client, _events) = app.client(peer).await?;
+    Ok(client.request(method, params).await?)
+}
+
+/// The JSON object of a body; an empty body is an empty one.
+fn object(body: &[u8]) -> Result<Map<String, Value>, Problem> {
+    if body.trim_ascii().is_empty() {
+        return Ok(Map::new());
+    }
+    serde_json::from_slice(body).map_err(|error| Problem::invalid(format!("the body is no JSON object: {error}")))
+}

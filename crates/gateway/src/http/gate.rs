@@ -1,0 +1,245 @@
+//! Who is let in: a request needs the token, names this service as its host, and comes from no other page. A page that a browser shows
+//! can send requests to this machine, also under a name of its own that leads here, but it has no token and says where it is from.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::extract::{Request, State};
+use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
+use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+
+use super::peer::Peer;
+use super::problem::Problem;
+use super::token::Token;
+use super::{App, HttpOptions};
+
+/// Requests without the right token from one address within [`WINDOW`], after which it has to wait for [`LOCKED`].
+const FAILURES: u32 = 10;
+const WINDOW: Duration = Duration::from_mins(1);
+const LOCKED: Duration = Duration::from_mins(5);
+/// Addresses that are counted.
+const ADDRESSES: usize = 1_024;
+/// What needs no token: whether the service is there.
+const OPEN: [&str; 2] = ["/healthz", "/readyz"];
+/// Where a client may show its token later, in its first frame.
+const WEBSOCKET: [&str; 2] = ["/", "/ws"];
+
+/// Decides who is let in.
+#[derive(Debug)]
+pub(super) struct Gate {
+    options: HttpOptions,
+    failures: Mutex<BTreeMap<IpAddr, Failures>>,
+}
+
+/// What came from an address without the right token.
+#[derive(Debug, Clone, Copy)]
+struct Failures {
+    since: Instant,
+    count: u32,
+}
+
+/// Whether a request has shown the token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Authorized(pub(super) bool);
+
+/// Lets a request in, or answers it.
+pub(super) async fn admit(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
+    let peer = request.extensions().get::<Arc<Peer>>().cloned();
+    let path = request.uri().path();
+    let (is_open, is_websocket) = (OPEN.contains(&path), WEBSOCKET.contains(&path));
+    let admitted = app.gate.knows(request.headers()).and_then(|()| {
+        let given = bearer(request.headers());
+        match (given, peer) {
+            _ if is_open => Ok(Authorized(false)),
+            (None, _) if is_websocket => Ok(Authorized(false)),
+            (given, Some(peer)) => app.gate.check(&peer, given).map(|()| Authorized(true)),
+            (_, None) => Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "bug", "the client has no address")),
+        }
+    });
+    match admitted {
+        Ok(authorized) => {
+            request.extensions_mut().insert(authorized);
+            next.run(request).await
+        }
+        Err(problem) => problem.into_response(),
+    }
+}
+
+/// The token in the head of a request.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+impl Gate {
+    pub(super) fn new(options: HttpOptions) -> Self {
+        Self { options, failures: Mutex::default() }
+    }
+
+    /// Whether a request is meant for this service and comes from no page of another one.
+    fn knows(&self, headers: &HeaderMap) -> Result<(), Problem> {
+        let mut hosts = headers.get_all(HOST).iter();
+        let (Some(Ok(host)), None) = (hosts.next().map(|host| host.to_str()), hosts.next()) else {
+            return Err(Problem::invalid("a request has one `Host`"));
+        };
+        if !self.is_own_host(host) {
+            let message = format!("this service is not called `{}`", host.escape_default());
+            return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "wrong_host", message)
+                .with_hint("use its address, or name the host in `gateway.hosts`"));
+        }
+        let Some(origin) = headers.get(ORIGIN) else { return Ok(()) };
+        let is_own = origin
+            .to_str()
+            .ok()
+            .and_then(|origin| origin.split_once("://"))
+            .is_some_and(|(scheme, from)| ["http", "https"].contains(&scheme) && from.eq_ignore_ascii_case(host));
+        if is_own {
+            return Ok(());
+        }
+        let message = "a page of another origin may not use this service";
+        Err(Problem::new(StatusCode::FORBIDDEN, "wrong_origin", message))
+    }
+
+    /// An address, which no name server decides about, or a name that this service has.
+    fn is_own_host(&self, host: &str) -> bool {
+        let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+        let name = match host.rsplit_once(':') {
+            Some((name, port)) if is_port(port) && (!name.contains(':') || name.ends_with(']')) => name,
+            _ => host,
+        };
+        let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+        let known = || self.options.hosts.iter().any(|known| known.eq_ignore_ascii_case(name));
+        bare.parse::<IpAddr>().is_ok() || name.eq_ignore_ascii_case("localhost") || known()
+    }
+
+    /// Whether a client has the token. Each address has a few tries; this machine has all that it wants, or any program on it could
+    /// lock its user out.
+    pub(super) fn check(&self, peer: &Peer, given: Option<&str>) -> Result<(), Problem> {
+        self.check_from(peer.ip(), given)?;
+        peer.place.trust();
+        Ok(())
+    }
+
+    fn check_from(&self, address: IpAddr, given: Option<&str>) -> Result<(), Problem> {
+        let is_counted = !address.is_loopback();
+        if is_counted && let Some(rest) = self.locked(address) {
+            let message = "too many requests without the right token came from this address";
+            let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "locked", message);
+            return Err(Problem { retry_after_s: Some(rest.as_secs().max(1)), ..problem });
+        }
+        let token = Token::read(&self.options.home).map_err(|error| {
+            let hint = error.hint();
+            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "no_token", error.to_string()).with_hint(hint)
+        })?;
+        if given.is_some_and(|given| token.is(given)) {
+            return Ok(());
+        }
+        if is_counted {
+            self.failed(address);
+        }
+        let message = if given.is_some() { "this is not the token" } else { "a request needs the token" };
+        Err(Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
+            .with_hint("`limulus gateway token` prints it; send it as `Authorization: Bearer TOKEN`"))
+    }
+
+    /// How long an address has to wait.
+    fn locked(&self, address: IpAddr) -> Option<Duration> {
+        let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = failures.get(&address).filter(|of| of.count >= FAILURES)?;
+        LOCKED.checked_sub(of.since.elapsed()).filter(|rest| !rest.is_zero())
+    }
+
+    fn failed(&self, address: IpAddr) {
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        failures.retain(|_, of| of.since.elapsed() < if of.count >= FAILURES { LOCKED } else { WINDOW });
+        if failures.len() >= ADDRESSES {
+            // A flood of addresses: the oldest is forgotten.
+            let oldest = failures.iter().min_by_key(|(_, of)| of.since).map(|(address, _)| *address);
+            oldest.map(|oldest| failures.remove(&oldest));
+        }
+        let of = failures.entry(address).or_insert(Failures { since: Instant::now(), count: 0 });
+        of.count += 1;
+        if of.count == FAILURES {
+            of.since = Instant::now();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn gate(home: &std::path::Path) -> Gate {
+        Gate::new(HttpOptions { home: home.to_owned(), hosts: vec!["box.example.org".to_owned()] })
+    }
+
+    /// R60: neither a page of another origin nor a name that leads here is let in.
+    #[test]
+    fn r60_only_its_own_host_and_origin_are_let_in() {
+        let gate = gate(std::path::Path::new("/nowhere"));
+        let knows = |host: &'static str, origin: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, HeaderValue::from_static(host));
+            if let Some(origin) = origin {
+                headers.insert(ORIGIN, HeaderValue::from_static(origin));
+            }
+            gate.knows(&headers).map_err(|problem| problem.code)
+        };
+        for host in
+            ["127.0.0.1:18789", "127.0.0.1", "localhost:1", "LOCALHOST", "[::1]:18789", "[::1]", "box.example.org"]
+        {
+            assert_eq!(knows(host, None), Ok(()), "{host}");
+        }
+        for host in ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:18789", "", "box.example.org."] {
+            assert_eq!(knows(host, None), Err("wrong_host"), "{host}");
+        }
+        let host = "localhost:18789";
+        assert_eq!(knows(host, Some("http://localhost:18789")), Ok(()));
+        for origin in
+            ["http://localhost", "http://localhost:3000", "https://evil.example", "null", "file://", "localhost:18789"]
+        {
+            assert_eq!(knows(host, Some(origin)), Err("wrong_origin"), "{origin}");
+        }
+        assert_eq!(gate.knows(&HeaderMap::new()).map_err(|problem| problem.code), Err("invalid_request"));
+        let twice = [(HOST, HeaderValue::from_static("localhost")), (HOST, HeaderValue::from_static("evil.example"))];
+        let mut headers = HeaderMap::new();
+        for (name, value) in twice {
+            headers.append(name, value);
+        }
+        assert_eq!(gate.knows(&headers).map_err(|problem| problem.code), Err("invalid_request"));
+    }
+
+    /// R60: an address that guesses has to wait, with the right token too; others do not, nor does this machine.
+    #[test]
+    fn r60_an_address_that_guesses_has_to_wait() {
+        let home = tempfile::tempdir().unwrap();
+        let token = Token::open(home.path()).unwrap();
+        let gate = gate(home.path());
+        let far: IpAddr = "192.0.2.7".parse().unwrap();
+        let check =
+            |address: IpAddr, given: Option<&str>| gate.check_from(address, given).map_err(|problem| problem.code);
+        for _ in 0..FAILURES {
+            assert_eq!(check(far, Some("guess")), Err("unauthorized"));
+        }
+        assert_eq!(check(far, Some(token.expose())), Err("locked"));
+        assert_eq!(check("192.0.2.8".parse().unwrap(), Some(token.expose())), Ok(()));
+        let here: IpAddr = "127.0.0.1".parse().unwrap();
+        for _ in 0..2 * FAILURES {
+            assert_eq!(check(here, None), Err("unauthorized"));
+        }
+        assert_eq!(check(here, Some(token.expose())), Ok(()));
+        for number in 0..2 * ADDRESSES as u32 {
+            let _ = check(std::net::Ipv4Addr::from_bits(number + 0x0100_0000).into(), None);
+        }
+        assert!(gate.failures.lock().unwrap().len() <= ADDRESSES);
+        std::fs::remove_file(home.path().join(super::super::TOKEN_FILE)).unwrap();
+        assert_eq!(check(here, Some(token.expose())), Err("no_token"));
+    }
+}

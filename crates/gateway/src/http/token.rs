@@ -1,0 +1,145 @@
+//! The token of a home: who has it may do over TCP what its user may do on the socket.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use subtle::ConstantTimeEq as _;
+
+/// The name of its file in the home.
+pub const TOKEN_FILE: &str = "gateway.token";
+
+/// Random bytes of a token.
+const RANDOM_BYTES: usize = 32;
+/// The shortest token that somebody may have written there.
+const LEAST_CHARS: usize = 16;
+/// Bytes of the file.
+const MOST_BYTES: u64 = 1_024;
+
+/// A token: it is neither printed nor compared in a time that says how much of it is right.
+#[derive(Clone)]
+pub struct Token(String);
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+/// Why there is no token.
+#[allow(missing_docs, reason = "the fields say it themselves")]
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// It cannot be read or written.
+    #[error("cannot {act} {}: {source}", path.display())]
+    Io { act: &'static str, path: PathBuf, source: io::Error },
+    /// Others can read it.
+    #[error("{} can be read by other users: they could do all that you can", path.display())]
+    Open { path: PathBuf },
+    /// What stands there is none.
+    #[error("{} has no token: one line of at least {LEAST_CHARS} letters, digits and signs", path.display())]
+    Invalid { path: PathBuf },
+}
+
+impl TokenError {
+    /// What to do.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Io { .. } => "check who owns the home and whether its disk is full",
+            Self::Open { .. } | Self::Invalid { .. } => "`limulus gateway token rotate` makes a new one",
+        }
+    }
+}
+
+impl Token {
+    /// The token of a home.
+    pub fn read(home: &Path) -> Result<Self, TokenError> {
+        let path = home.join(TOKEN_FILE);
+        let failed = |source| TokenError::Io { act: "read", path: path.clone(), source };
+        let meta = fs::symlink_metadata(&path).map_err(failed)?;
+        if !meta.is_file() || meta.len() > MOST_BYTES {
+            return Err(TokenError::Invalid { path });
+        }
+        if meta.mode() & 0o077 != 0 {
+            return Err(TokenError::Open { path });
+        }
+        let text = fs::read_to_string(&path).map_err(failed)?;
+        let token = text.trim();
+        let is_token = token.len() >= LEAST_CHARS && token.chars().all(|char| char.is_ascii_graphic());
+        if is_token { Ok(Self(token.to_owned())) } else { Err(TokenError::Invalid { path }) }
+    }
+
+    /// The same; makes one if there is none.
+    pub fn open(home: &Path) -> Result<Self, TokenError> {
+        match Self::read(home) {
+            Err(TokenError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Self::rotate(home),
+            read => read,
+        }
+    }
+
+    /// Makes a new one. The old one opens nothing from now on.
+    pub fn rotate(home: &Path) -> Result<Self, TokenError> {
+        let path = home.join(TOKEN_FILE);
+        let failed = |source| TokenError::Io { act: "write", path: path.clone(), source };
+        let mut random = [0; RANDOM_BYTES];
+        let mut filled = 0;
+        while filled < RANDOM_BYTES {
+            let more = rustix::rand::getrandom(&mut random[filled..], rustix::rand::GetRandomFlags::empty());
+            filled += more.map_err(|errno| failed(errno.into()))?;
+        }
+        let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
+        // Whole or not at all, and never readable by others.
+        let new = home.join(format!("{TOKEN_FILE}.{}", uuid::Uuid::now_v7().simple()));
+        let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new).and_then(|mut file| {
+            file.write_all(format!("{token}\n").as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&new, &path)
+        });
+        if let Err(source) = written {
+            let _ = fs::remove_file(&new);
+            return Err(failed(source));
+        }
+        Ok(Self(token))
+    }
+
+    /// The token itself, for its user.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether somebody has it.
+    pub fn is(&self, given: &str) -> bool {
+        self.0.as_bytes().ct_eq(given.as_bytes()).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    /// R60: a token is made once, only its user can read it, and a new one replaces it.
+    #[test]
+    fn r60_a_token_is_made_once_and_is_its_users_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let first = Token::open(home.path()).unwrap();
+        assert_eq!(first.expose().len(), 2 * RANDOM_BYTES);
+        let again = Token::open(home.path()).unwrap();
+        assert!(again.is(first.expose()) && !again.is(&first.expose()[1..]) && !again.is(""));
+        let path = home.path().join(TOKEN_FILE);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let second = Token::rotate(home.path()).unwrap();
+        assert!(!second.is(first.expose()) && Token::read(home.path()).unwrap().is(second.expose()));
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1, "nothing else is left there");
+        assert_eq!(format!("{second:?}"), "Token");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(matches!(Token::open(home.path()), Err(TokenError::Open { .. })));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        for text in ["", "short\n", "has a space in the middle of it\n", &"x".repeat(2_000)] {
+            fs::write(&path, text).unwrap();
+            assert!(matches!(Token::open(home.path()), Err(TokenError::Invalid { .. })), "{text:.20}");
+        }
+    }
+}
