@@ -1,4 +1,4 @@
-"""Asks an agent through the official client of OpenAI's API, once at once and once as it is written.
+"""Asks an agent through the official client of OpenAI's API: at once, as it is written, and in the newer form of the API.
 
     pip install openai
     limulus serve &
@@ -23,3 +23,11 @@ for part in client.chat.completions.create(model="main", user="ada", messages=qu
     if part.choices:
         print(part.choices[0].delta.content or "", end="", flush=True)
 print()
+
+# A response goes on in the session of the one that it names.
+first = client.responses.create(model="main", input=sys.argv[1])
+with client.responses.stream(model="main", input="And now?", previous_response_id=first.id) as stream:
+    for event in stream:
+        if event.type == "response.output_text.delta":
+            print(event.delta, end="", flush=True)
+    print(f" ({stream.get_final_response().status})")

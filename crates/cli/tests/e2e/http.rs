@@ -62,6 +62,7 @@ fn r60_only_who_has_the_token_is_let_in() {
 fn r60_a_service_listens_where_it_is_to() {
     let home = Home::new();
     home.run(&["gateway", "status"]).expect_code(0);
+    home.run(&["gateway", "token"]).expect_code(74).expect_err("`limulus serve` makes it");
     assert_eq!(home.json(&["gateway", "status"])["running"], false);
     let web = Web::start(&home);
     let status = home.json(&["gateway", "status"]);
@@ -139,6 +140,61 @@ fn r60_an_agent_answers_as_a_model_of_openai() {
         (server.seen().len(), twice[1].json()["choices"][0]["message"]["content"].as_str()),
         (before + 1, Some("The answer."))
     );
+}
+
+/// R60: the newer form of that API: a response goes on after the one that it names, which must be the last one.
+#[test]
+fn r60_a_response_goes_on_after_the_one_before() {
+    let server = Planned::start(|_, _| Does::Answer(whole(&["The ", "answer."])));
+    let home = Home::new().served_at(&server.base_url);
+    let web = Web::start(&home);
+    let ask = |body: Value| web.ask("POST /v1/responses", &body);
+    let first = ask(json!({ "model": "main", "input": "one", "instructions": "Be brief." })).json();
+    assert_eq!((&first["object"], &first["status"]), (&json!("response"), &json!("completed")));
+    assert_eq!(first["output"][0]["content"][0]["text"], "The answer.", "{first}");
+    assert!(first["usage"]["total_tokens"].as_u64().is_some_and(|tokens| tokens > 0), "{first}");
+    let sent = |at: usize| server.seen()[at].body["messages"].clone();
+    assert!(sent(0)[0]["content"].as_str().is_some_and(|system| system.contains("Be brief.")), "{}", sent(0));
+
+    let parts = json!([{ "type": "input_text", "text": "two" }]);
+    let input = json!([{ "type": "reasoning", "summary": [] }, { "role": "user", "content": parts }]);
+    let second = ask(json!({ "input": input, "previous_response_id": first["id"], "stream": true }));
+    let names: Vec<&str> = second.body.lines().filter_map(|line| line.strip_prefix("event: response.")).collect();
+    let (begin, rest) = names.split_at(4);
+    assert_eq!(begin, ["created", "in_progress", "output_item.added", "content_part.added"], "{second:?}");
+    let end = ["output_text.done", "content_part.done", "output_item.done", "completed"];
+    assert!(
+        rest.ends_with(&end) && rest[..rest.len() - 4].iter().all(|name| *name == "output_text.delta"),
+        "{names:?}"
+    );
+    let events: Vec<Value> = second.data().into_iter().map(|data| serde_json::from_str(data).unwrap()).collect();
+    assert!(events.iter().enumerate().all(|(at, event)| event["sequence_number"] == at), "{events:?}");
+    let text: String = events.iter().filter_map(|event| event["delta"].as_str()).collect();
+    let last = &events[events.len() - 1]["response"];
+    assert_eq!((text.as_str(), &last["output"][0]["content"][0]["text"]), ("The answer.", &json!("The answer.")));
+    assert_eq!(last["previous_response_id"], first["id"]);
+    let said = sent(1);
+    let said: Vec<&str> = said.as_array().unwrap().iter().filter_map(|message| message["content"].as_str()).collect();
+    assert_eq!(said[2..], ["one", "The answer.", "two"], "{said:?}");
+
+    for (body, status, code) in [
+        (json!({ "input": "x", "previous_response_id": first["id"] }), 409, "not_the_last_response"),
+        (json!({ "input": "x", "previous_response_id": "resp_1" }), 404, "previous_response_not_found"),
+        (json!({ "input": [{ "type": "function_call_output" }] }), 400, "invalid_request"),
+        (json!({ "input": "x", "background": true }), 400, "invalid_request"),
+        (json!({ "input": "x", "tools": [{ "type": "web_search" }] }), 400, "invalid_request"),
+        (json!({ "input": [] }), 400, "invalid_request"),
+        (json!({ "input": [5, "x", null] }), 400, "invalid_request"),
+        (json!({ "input": [{ "role": "user", "content": [7, null, { "type": 5 }] }] }), 400, "invalid_request"),
+        (json!({ "input": "x", "text": 5, "tools": [] , "user": 7 }), 400, "invalid_request"),
+        (json!({}), 400, "invalid_request"),
+    ] {
+        let refused = ask(body);
+        assert_eq!((refused.status, &refused.json()["error"]["code"]), (status, &json!(code)), "{refused:?}");
+    }
+    assert_eq!(server.seen().len(), 2);
+    let third = ask(json!({ "input": "three", "previous_response_id": last["id"] }));
+    assert_eq!(third.status, 200, "{third:?}");
 }
 
 /// R60: what cannot be is an error that says why, and no run.
@@ -379,6 +435,7 @@ fn r60_the_official_client_of_openai_works_with_it() {
     let lines: Vec<&str> = out.lines().collect();
     assert_eq!((lines[0], lines[1], lines[3]), ("agents: main", "The answer.", "The answer."), "{out}{err}");
     assert!(lines[2].starts_with("(stop, ") && output.status.success(), "{out}{err}");
+    assert_eq!(lines[4..], ["The answer. (completed)"], "{out}{err}");
 }
 
 /// R60: a command that has the token may read, but not act on the home that it belongs to: as it is, and without its mark and its

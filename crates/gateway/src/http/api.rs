@@ -85,7 +85,10 @@ pub(super) async fn read(
         "/v1/runs/{id}" => (RunsShow::NAME, Some("run")),
         "/v1/sessions" => (SessionsList::NAME, None),
         "/v1/sessions/{id}" => (SessionsShow::NAME, Some("sessionKey")),
-        _ => (ApprovalsList::NAME, None),
+        "/v1/approvals" => (ApprovalsList::NAME, None),
+        other => {
+            return Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "bug", format!("{other} is of no method")));
+        }
     };
     // Everything else is a name, also one of digits.
     let plain = |key: &str, text: String| match serde_json::from_str(&text) {

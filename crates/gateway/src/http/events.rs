@@ -15,7 +15,7 @@ use futures_util::stream;
 use protocol::event::{AGENT_EVENT, LifecycleLine, Stream};
 use protocol::method::{EventsSubscribe, SubscribeParams};
 use protocol::notice::{Dropped, Notice as _, Shutdown};
-use protocol::{Client, ClientError, Event, EventFrame, Events};
+use protocol::{Client, Event, EventFrame, Events};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -181,11 +181,5 @@ impl ToClient {
 
     async fn put(&mut self, text: String) -> Result<(), Gone> {
         self.0.send(text.into()).await.map_err(|_| Gone)
-    }
-}
-
-impl From<Gone> for ClientError {
-    fn from(Gone: Gone) -> Self {
-        Self::Gone
     }
 }

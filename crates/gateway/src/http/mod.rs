@@ -105,6 +105,7 @@ fn router(app: Arc<App>) -> Router {
         .route("/v1/models", get(openai::models))
         .route("/v1/models/{*name}", get(openai::model))
         .route("/v1/chat/completions", post(openai::chat))
+        .route("/v1/responses", post(openai::respond))
         .route("/v1/rpc/{method}", post(api::call))
         .route("/v1/runs", reads.clone().post(api::start))
         .route("/v1/runs/{id}", reads.clone())

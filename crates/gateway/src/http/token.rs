@@ -46,6 +46,9 @@ impl TokenError {
     /// What to do.
     pub fn hint(&self) -> &'static str {
         match self {
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                "there is no home yet: `limulus serve` makes it, as the first message does"
+            }
             Self::Io { .. } => "check who owns the home and whether its disk is full",
             Self::Open { .. } | Self::Invalid { .. } => "`limulus gateway token rotate` makes a new one",
         }

@@ -17,10 +17,10 @@ const IMAGES: usize = 8;
 /// The body of a request. Other fields are of no use here and are not refused: SDKs send many.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(super) struct ChatRequest {
-    pub(super) model: Option<String>,
+    model: Option<String>,
     messages: Vec<ChatMessage>,
     #[serde(default)]
-    pub(super) stream: Option<bool>,
+    stream: Option<bool>,
     stream_options: Option<StreamOptions>,
     n: Option<u64>,
     tools: Option<Vec<Value>>,
@@ -65,6 +65,11 @@ pub(super) fn agent_of(model: &str) -> &str {
 }
 
 impl ChatRequest {
+    /// Whether the answer is sent as it is written.
+    pub(super) fn is_streamed(&self) -> bool {
+        self.stream.unwrap_or(false)
+    }
+
     pub(super) fn wants_usage(&self) -> bool {
         self.stream_options.as_ref().and_then(|options| options.include_usage).unwrap_or(false)
     }
