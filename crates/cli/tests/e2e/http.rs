@@ -195,6 +195,14 @@ fn r60_a_response_goes_on_after_the_one_before() {
     assert_eq!(server.seen().len(), 2);
     let third = ask(json!({ "input": "three", "previous_response_id": last["id"] }));
     assert_eq!(third.status, 200, "{third:?}");
+    // A chat command is answered at once, in the form that was asked for.
+    let command = ask(json!({ "input": "/queue", "previous_response_id": third.json()["id"], "stream": true }));
+    let end: Value = serde_json::from_str(command.data().last().unwrap()).unwrap();
+    let text = end["response"]["output"][0]["content"][0]["text"].as_str().unwrap();
+    assert!(end["type"] == "response.completed" && text.contains("steer"), "{command:?}");
+    let command = ask(json!({ "input": "/queue", "previous_response_id": third.json()["id"] }));
+    assert_eq!(command.json()["output"][0]["content"][0]["text"], text);
+    assert_eq!(server.seen().len(), 3);
 }
 
 /// R60: what cannot be is an error that says why, and no run.

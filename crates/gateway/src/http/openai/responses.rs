@@ -118,9 +118,7 @@ pub(in crate::http) async fn respond(
     };
     let started = match begin((&app, &peer), &chat, named).await? {
         Begun::Run(started) => started,
-        Begun::Command(text) => {
-            return Ok(Json(of(&key).object("completed", Some((&text, &Usage::default(), None)))).into_response());
-        }
+        Begun::Command(text) => return Ok(of(&key).whole(text, chat.is_streamed())),
     };
     let (run, shape) = (started.run, of(&started.run.to_string()));
     if !chat.is_streamed() {
@@ -180,6 +178,22 @@ struct Shape {
 }
 
 impl Shape {
+    /// A text that is there at once, as the client wants it.
+    fn whole(self, text: String, is_streamed: bool) -> Response {
+        if !is_streamed {
+            return Json(self.object("completed", Some((&text, &Usage::default(), None)))).into_response();
+        }
+        let (mut to, response) = response();
+        tokio::spawn(async move {
+            let mut said = Said { shape: self, text: String::new(), sequence: 0 };
+            said.begin(&mut to).await?;
+            said.say(&mut to, &text).await?;
+            // A client that is gone reads nothing more.
+            said.end(&mut to, (&Usage::default(), None)).await
+        });
+        response
+    }
+
     /// The response, with its text if it is there.
     fn object(&self, status: &str, whole: Option<(&str, &Usage, Option<StopReason>)>) -> Value {
         let output = whole.map(|(text, ..)| self.item(status, Some(text)));
