@@ -148,7 +148,7 @@ impl Drop for Listener {
 /// Raises the limit of open files for this process, as far as it may, so that many clients can connect.
 pub fn raise_file_limit() {
     let limit = rustix::process::getrlimit(Resource::Nofile);
-    let wanted = CONNECTIONS as u64 + RESERVED_FILES;
+    let wanted = 2 * CONNECTIONS as u64 + RESERVED_FILES;
     let most = limit.maximum.map_or(wanted, |most| most.min(wanted));
     if limit.current.is_some_and(|current| current < most) {
         // A refusal leaves the limit as it was.
@@ -159,6 +159,17 @@ pub fn raise_file_limit() {
 /// How many connections this process can serve with this many open files.
 fn capacity(files: Option<u64>) -> usize {
     let left = files.map(|files| files.saturating_sub(RESERVED_FILES));
+    let left = left.and_then(|left| usize::try_from(left).ok()).unwrap_or(CONNECTIONS);
+    left.clamp(MIN_CONNECTIONS, CONNECTIONS)
+}
+
+/// How many connections over TCP it can serve besides: whoever opens those needs no token, and takes no descriptor that is needed.
+pub(crate) fn capacity_for_http() -> usize {
+    http_capacity(rustix::process::getrlimit(Resource::Nofile).current)
+}
+
+fn http_capacity(files: Option<u64>) -> usize {
+    let left = files.map(|files| files.saturating_sub(RESERVED_FILES + capacity(Some(files)) as u64));
     let left = left.and_then(|left| usize::try_from(left).ok()).unwrap_or(CONNECTIONS);
     left.clamp(MIN_CONNECTIONS, CONNECTIONS)
 }
@@ -261,6 +272,11 @@ mod tests {
             let says = String::from_utf8(full(connections, files)).unwrap();
             assert_eq!(says.contains("ulimit -n"), connections < CONNECTIONS, "{says}");
             assert!(says.contains(&format!("{connections} clients")) && says.contains("UNAVAILABLE"), "{says}");
+        }
+        for (files, connections) in
+            [(Some(64), 16), (Some(1_024), 16), (Some(1_500), 220), (Some(2_304), 1_024), (None, 1_024)]
+        {
+            assert_eq!(http_capacity(files), connections, "over TCP, {files:?}");
         }
     }
 

@@ -9,14 +9,15 @@ use axum::body::Bytes;
 use axum::extract::{MatchedPath, Path, Query, State};
 use axum::http::{HeaderMap, Method as Verb, StatusCode, Uri};
 use protocol::method::{
-    Agent, ApprovalsList, Connect, EventsSubscribe, EventsUnsubscribe, HealthGet, Method, NoParams, OwnerHandover,
-    RunsList, RunsShow, SessionsList, SessionsShow,
+    Agent, ApprovalsList, Connect, EventsSubscribe, EventsUnsubscribe, Method, OwnerHandover, RunsList, RunsShow,
+    SessionsList, SessionsShow,
 };
 use serde_json::{Map, Value, json};
 
 use super::App;
 use super::peer::Peer;
 use super::problem::Problem;
+use crate::methods;
 
 /// The header with the idempotency key of a message.
 const KEY: &str = "idempotency-key";
@@ -27,16 +28,12 @@ pub(super) async fn alive() -> Json<Value> {
 }
 
 /// Whether it can record what it accepts.
-pub(super) async fn ready(
-    State(app): State<Arc<App>>,
-    Extension(peer): Extension<Arc<Peer>>,
-) -> (StatusCode, Json<Value>) {
-    let health = async { app.client(&peer).await?.0.call::<HealthGet>(NoParams {}).await }.await;
-    match health {
-        Ok(health) if health.ok => (StatusCode::OK, Json(json!({ "status": "ok" }))),
-        // What prevents it may name paths: that is for those with the token.
-        Ok(_) | Err(_) => (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "status": "unavailable" }))),
+pub(super) async fn ready(State(app): State<Arc<App>>) -> (StatusCode, Json<Value>) {
+    if methods::health(&app.service).ok {
+        return (StatusCode::OK, Json(json!({ "status": "ok" })));
     }
+    // What prevents it may name paths: that is for those with the token.
+    (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "status": "unavailable" })))
 }
 
 /// Calls a method with the parameters in the body. Of `agent`, which answers twice, this is the first answer.

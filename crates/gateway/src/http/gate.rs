@@ -11,6 +11,7 @@ use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use engine::policy::matches_host;
 
 use super::peer::Peer;
 use super::problem::Problem;
@@ -113,7 +114,9 @@ impl Gate {
             _ => host,
         };
         let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-        let known = || self.options.hosts.iter().any(|known| known.eq_ignore_ascii_case(name));
+        let is_named =
+            |known: &String| [host, name].iter().any(|host| !host.ends_with('.') && matches_host(known, host));
+        let known = || self.options.hosts.iter().any(is_named);
         bare.parse::<IpAddr>().is_ok() || name.eq_ignore_ascii_case("localhost") || known()
     }
 
@@ -177,7 +180,10 @@ mod tests {
     use super::*;
 
     fn gate(home: &std::path::Path) -> Gate {
-        Gate::new(HttpOptions { home: home.to_owned(), hosts: vec!["box.example.org".to_owned()] })
+        Gate::new(HttpOptions {
+            home: home.to_owned(),
+            hosts: ["box.example.org", "*.lan", "far:8443"].map(str::to_owned).into(),
+        })
     }
 
     /// R60: neither a page of another origin nor a name that leads here is let in.
@@ -192,12 +198,30 @@ mod tests {
             }
             gate.knows(&headers).map_err(|problem| problem.code)
         };
-        for host in
-            ["127.0.0.1:18789", "127.0.0.1", "localhost:1", "LOCALHOST", "[::1]:18789", "[::1]", "box.example.org"]
-        {
+        for host in [
+            "a.lan:1",
+            "A.LAN",
+            "far:8443",
+            "127.0.0.1:18789",
+            "127.0.0.1",
+            "localhost:1",
+            "LOCALHOST",
+            "[::1]:18789",
+            "[::1]",
+            "box.example.org",
+        ] {
             assert_eq!(knows(host, None), Ok(()), "{host}");
         }
-        for host in ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:18789", "", "box.example.org."] {
+        for host in [
+            "lan",
+            "far",
+            "far:1",
+            "evil.example",
+            "127.0.0.1.evil.example",
+            "localhost.evil.example:18789",
+            "",
+            "box.example.org.",
+        ] {
             assert_eq!(knows(host, None), Err("wrong_host"), "{host}");
         }
         let host = "localhost:18789";

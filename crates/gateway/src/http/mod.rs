@@ -34,6 +34,7 @@ use tokio::task::JoinHandle;
 use tower::ServiceExt as _;
 
 use crate::service::Service;
+use crate::socket::capacity_for_http;
 
 pub use token::{TOKEN_FILE, Token, TokenError};
 
@@ -123,7 +124,7 @@ fn router(app: Arc<App>) -> Router {
 }
 
 async fn accept(socket: &TcpListener, router: &Router) {
-    let places = Arc::<Places>::default();
+    let places = Places::new(capacity_for_http());
     loop {
         let Ok((stream, peer)) = socket.accept().await else {
             tokio::time::sleep(PAUSE).await;

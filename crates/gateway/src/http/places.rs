@@ -7,12 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
-/// Concurrent connections.
-const PLACES: usize = 1_024;
-
 /// The connections that are open, by the order in which they came.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Places {
+    /// How many there are.
+    most: usize,
     taken: Mutex<Taken>,
 }
 
@@ -39,10 +38,14 @@ pub(super) struct Place {
 }
 
 impl Places {
+    pub(super) fn new(most: usize) -> Arc<Self> {
+        Arc::new(Self { most, taken: Mutex::default() })
+    }
+
     /// A place for a new connection; none if clients with the token have all of them.
     pub(super) fn take(self: &Arc<Self>) -> Option<Place> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if taken.by_number.len() >= PLACES {
+        if taken.by_number.len() >= self.most {
             let is_unknown = |(_, of): &(&u64, &Arc<Standing>)| !of.is_trusted.load(Ordering::Relaxed);
             let oldest = taken.by_number.iter().find(is_unknown).map(|(number, _)| *number)?;
             taken.by_number.remove(&oldest).into_iter().for_each(|of| of.makes_way.notify_one());
@@ -81,8 +84,8 @@ mod tests {
     /// R60: silent clients make way, the oldest first; those with the token stay.
     #[test]
     fn r60_clients_without_the_token_make_way() {
-        let places = Arc::<Places>::default();
-        let mut open: Vec<Place> = (0..PLACES).map(|_| places.take().unwrap()).collect();
+        let places = Places::new(3);
+        let mut open: Vec<Place> = (0..3).map(|_| places.take().unwrap()).collect();
         open[0].trust();
         let one_more = places.take().unwrap();
         let needed = |place: &Place| place.is_needed().now_or_never().is_some();

@@ -32,9 +32,9 @@ use super::peer::Peer;
 use super::problem::Problem;
 
 /// How often a client that says nothing is asked whether it is still there.
-const PING: Duration = Duration::from_secs(25);
+const PING_INTERVAL: Duration = Duration::from_secs(25);
 /// How long it may say nothing at all.
-const SILENT: Duration = Duration::from_mins(1);
+const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 /// Bytes of what wraps the first frame.
 const WRAPPING_BYTES: usize = 1 << 10;
 
@@ -119,11 +119,11 @@ async fn serve(app: &Arc<App>, stream: Upgraded, (peer, is_authorized): (&Arc<Pe
     let (read, mut write) = tokio::io::split(app.attach(peer).await);
     write.write_all(&connect).await?;
     let (mut to_client, mut from_client) = socket.split();
-    let heard = Heard::default();
+    let last_received = LastReceived::default();
     // Neither direction waits for the other: a client that does not read is the service's to drop.
     tokio::select! {
-        result = forward(&mut from_client, &mut write, &heard) => result?,
-        result = show(BufReader::new(read), &mut to_client, &heard) => result?,
+        result = forward(&mut from_client, &mut write, &last_received) => result?,
+        result = show(BufReader::new(read), &mut to_client, &last_received) => result?,
     }
     Ok(())
 }
@@ -165,21 +165,21 @@ fn connect_of(
 }
 
 /// When something came from the client.
-struct Heard(std::sync::Mutex<Instant>);
+struct LastReceived(std::sync::Mutex<Instant>);
 
-impl Default for Heard {
+impl Default for LastReceived {
     fn default() -> Self {
         Self(std::sync::Mutex::new(Instant::now()))
     }
 }
 
-impl Heard {
-    fn now(&self) {
+impl LastReceived {
+    fn update(&self) {
         *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Instant::now();
     }
 
-    fn is_long_ago(&self) -> bool {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).elapsed() > SILENT
+    fn is_idle(&self) -> bool {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).elapsed() > IDLE_TIMEOUT
     }
 }
 
@@ -187,10 +187,10 @@ impl Heard {
 async fn forward(
     from: &mut (impl Stream<Item = Result<Message, Error>> + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
-    heard: &Heard,
+    last_received: &LastReceived,
 ) -> Result<(), Error> {
     while let Some(message) = from.next().await {
-        heard.now();
+        last_received.update();
         match message? {
             // Between the parts of JSON a line break is a blank.
             Message::Text(text) => {
@@ -211,12 +211,12 @@ async fn forward(
 async fn show<R>(
     mut from: BufReader<R>,
     to: &mut (impl Sink<Message, Error = Error> + Unpin),
-    heard: &Heard,
+    last_received: &LastReceived,
 ) -> Result<(), Error>
 where
     R: AsyncRead + Unpin,
 {
-    let mut ping = tokio::time::interval(PING);
+    let mut ping = tokio::time::interval(PING_INTERVAL);
     ping.tick().await;
     let mut line = vec![];
     loop {
@@ -230,7 +230,7 @@ where
                 line.clear();
             }
             _ = ping.tick() => {
-                if heard.is_long_ago() {
+                if last_received.is_idle() {
                     return Ok(());
                 }
                 to.send(Message::Ping(vec![].into())).await?;

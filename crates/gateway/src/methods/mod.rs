@@ -23,7 +23,7 @@ use crate::connection::{Caller, ReadPermit};
 use crate::error::Error;
 
 pub use acting::{ChatCommand, before, chat_command, states};
-pub(crate) use acting::{erase, reading, terminate_idle};
+pub(crate) use acting::{erase, health, reading, terminate_idle};
 
 /// Runs a request and sends its response.
 pub(crate) async fn carry_out(caller: Arc<Caller>, request: Request) {
@@ -60,7 +60,7 @@ async fn answer<'a>(
     let result = match method {
         HealthGet::NAME => {
             let NoParams {} = self::params::<HealthGet>(params)?;
-            encoded::<HealthGet>(acting::health(caller))
+            encoded::<HealthGet>(acting::health(&caller.service))
         }
         OwnerHandover::NAME => {
             let NoParams {} = self::params::<OwnerHandover>(params)?;

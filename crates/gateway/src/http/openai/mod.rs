@@ -37,7 +37,8 @@ pub(super) async fn models(
     State(app): State<Arc<App>>,
     Extension(peer): Extension<Arc<Peer>>,
 ) -> Result<Json<Value>, Problem> {
-    let agents = agents(&app, &peer).await?;
+    let (client, _events) = app.client(&peer).await?;
+    let agents = agents(&client).await?;
     Ok(Json(json!({ "object": "list", "data": agents.iter().map(|name| shown(name)).collect::<Vec<_>>() })))
 }
 
@@ -48,7 +49,8 @@ pub(super) async fn model(
     Path(name): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let agent = agent_of(&name);
-    known((&app, &peer), agent).await?;
+    let (client, _events) = app.client(&peer).await?;
+    known(&client, agent).await?;
     Ok(Json(shown(agent)))
 }
 
@@ -56,15 +58,14 @@ fn shown(agent: &str) -> Value {
     json!({ "id": agent, "object": "model", "created": 0, "owned_by": "limulus" })
 }
 
-async fn agents(app: &Arc<App>, peer: &Arc<Peer>) -> Result<Vec<String>, Problem> {
-    let (client, _events) = app.client(peer).await?;
+async fn agents(client: &Client) -> Result<Vec<String>, Problem> {
     let listed = client.call::<AgentsList>(NoParams {}).await?;
     Ok(listed.agents.into_iter().filter(|agent| agent.configured).map(|agent| agent.agent).collect())
 }
 
 /// An error if there is no such agent.
-async fn known((app, peer): (&Arc<App>, &Arc<Peer>), name: &str) -> Result<(), Problem> {
-    let agents = agents(app, peer).await?;
+async fn known(client: &Client, name: &str) -> Result<(), Problem> {
+    let agents = agents(client).await?;
     if agents.iter().any(|known| known == name) {
         return Ok(());
     }
@@ -122,8 +123,8 @@ async fn begin(
     named: Named<'_>,
 ) -> Result<Begun, Problem> {
     let message = request.message(named)?;
-    known((app, peer), request.agent()).await?;
     let (client, events) = app.client(peer).await?;
+    known(&client, request.agent()).await?;
     let mut answers = client.ask::<Agent>(message)?;
     let run = match answers.next().await? {
         AgentAnswer::Accepted { run_id, .. } => run_id,

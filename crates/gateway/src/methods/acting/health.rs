@@ -2,10 +2,9 @@
 
 use protocol::method::Health;
 
-use crate::connection::Caller;
+use crate::service::Service;
 
-pub(in crate::methods) fn health(caller: &Caller) -> Health {
-    let service = &caller.service;
+pub(crate) fn health(service: &Service) -> Health {
     let broken = service.runtime.broken().borrow().as_ref().map(ToString::to_string);
     let parked = || service.runtime.disk_full_waits().borrow().values().next().map(|parked| parked.error.to_string());
     let trouble = broken.or_else(parked);

@@ -38,7 +38,7 @@ pub(super) use delete::delete;
 pub(crate) use end::reading;
 pub(super) use events::{subscribe, unsubscribe};
 pub(super) use handover::hand_over;
-pub(super) use health::health;
+pub(crate) use health::health;
 pub(super) use label::label;
 pub(super) use pause::{break_at, pause, resume_run};
 pub(super) use profiles::{clear_profiles, use_profile};
