@@ -116,7 +116,7 @@ impl Exit {
         named.unwrap_or(match shape.code {
             ErrorCode::InvalidRequest => Self::Usage,
             ErrorCode::NotFound => Self::NotFound,
-            ErrorCode::Conflict | ErrorCode::Refused | ErrorCode::TooLarge => Self::Refused,
+            ErrorCode::Conflict | ErrorCode::Refused | ErrorCode::Forbidden | ErrorCode::TooLarge => Self::Refused,
             ErrorCode::Unavailable => Self::Owned,
             ErrorCode::Config => Self::Config,
             ErrorCode::Damaged => Self::Damaged,

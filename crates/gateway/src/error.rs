@@ -5,7 +5,7 @@ use engine::tables::lifecycle::LifecycleKind;
 use engine::{RecoverError, Refusal};
 use journal::Kind;
 use protocol::limits::FRAME_BYTES;
-use protocol::{Details, ErrorCode, ErrorShape};
+use protocol::{Details, ErrorCode, ErrorShape, Scope};
 
 use views::printable_line;
 
@@ -48,6 +48,9 @@ pub enum Error {
     /// It is refused in the current state; nothing was changed.
     #[error("{what}")]
     State { what: String, hint: String },
+    /// The client lacks a scope.
+    #[error("`{method}` needs the scope `{scope}`, which this client has not")]
+    Forbidden { method: &'static str, scope: Scope },
     /// It cannot be done at the moment; a retry may succeed.
     #[error("{what}")]
     Unavailable { what: String, hint: String },
@@ -136,6 +139,9 @@ impl Error {
                 let hint =
                     "request less, with `limit` or one run of the session; the command line reads the journal itself";
                 shape(ErrorCode::TooLarge, exit::REFUSED, &what, hint)
+            }
+            Self::Forbidden { .. } => {
+                shape(ErrorCode::Forbidden, exit::REFUSED, &what, "connect again with that scope, if you may have it")
             }
             Self::State { hint, .. } => shape(ErrorCode::Refused, exit::REFUSED, &what, hint),
             Self::Unavailable { hint, .. } => later(shape(ErrorCode::Unavailable, exit::OWNED, &what, hint)),

@@ -22,7 +22,7 @@ use views::events::Lines;
 use views::unrecorded;
 
 use crate::approvals::Approvals;
-use crate::connection::{self, Caller};
+use crate::connection::{self, Caller, Identity};
 use crate::error::Error;
 use crate::events::Hub;
 use crate::methods;
@@ -199,30 +199,30 @@ impl Service {
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        self.serve_peer(None, read, write).await;
+        self.serve_peer(Identity::of_user(None), read, write).await;
     }
 
-    /// The same for the process with this id, at the other end of a socket.
-    pub(crate) async fn serve_peer<R, W>(self: Arc<Self>, peer: Option<u32>, read: R, write: W)
+    /// The same for who is at the other end of a socket.
+    pub(crate) async fn serve_peer<R, W>(self: Arc<Self>, identity: Identity, read: R, write: W)
     where
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
         self.open.send_modify(|open| *open += 1);
         let _open = Counted(&self.open);
-        connection::serve(&self, peer, Box::new(read), Box::new(write)).await;
+        connection::serve(&self, identity, Box::new(read), Box::new(write)).await;
     }
 
     /// Connects a client in this process: the stream carries the same frames as the socket.
     pub fn attach(self: &Arc<Self>) -> DuplexStream {
-        self.attach_for(None)
+        self.attach_for(Identity::of_user(None))
     }
 
-    /// The same for a client that this process serves, which is the process with this id.
-    pub(crate) fn attach_for(self: &Arc<Self>, peer: Option<u32>) -> DuplexStream {
+    /// The same for a client that this process serves.
+    pub(crate) fn attach_for(self: &Arc<Self>, identity: Identity) -> DuplexStream {
         let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
         let (read, write) = tokio::io::split(ours);
-        tokio::spawn(Arc::clone(self).serve_peer(peer, read, write));
+        tokio::spawn(Arc::clone(self).serve_peer(identity, read, write));
         theirs
     }
 

@@ -18,7 +18,7 @@ use rustix::process::{Resource, Rlimit};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinHandle;
 
-use crate::connection::frame;
+use crate::connection::{Identity, frame};
 use crate::error::Error;
 use crate::service::Service;
 
@@ -122,7 +122,7 @@ impl Listener {
             tokio::spawn(async move {
                 let peer = stream.peer_cred().ok().and_then(|peer| peer.pid()).and_then(|pid| u32::try_from(pid).ok());
                 let (read, write) = stream.into_split();
-                let serving = service.serve_peer(peer, read, write);
+                let serving = service.serve_peer(Identity::of_user(peer), read, write);
                 if is_reserved {
                     // A client that only follows connects again, and finds a place or is refused.
                     let _ = tokio::time::timeout(RESERVED_TIME, serving).await;

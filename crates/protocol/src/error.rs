@@ -17,6 +17,8 @@ pub enum ErrorCode {
     Conflict,
     /// The current state does not allow the request; nothing was changed.
     Refused,
+    /// The client may not do this.
+    Forbidden,
     /// The result does not fit into a frame.
     TooLarge,
     /// The request cannot be served at the moment.

@@ -15,6 +15,7 @@ pub mod notice;
 pub mod part;
 #[cfg(feature = "schema")]
 mod schema;
+pub mod scope;
 pub mod show;
 
 pub use client::{Answers, Client, ClientError, Events};
@@ -24,6 +25,7 @@ pub use event::Event;
 pub use frame::{EventFrame, Frame, Request, Response};
 #[cfg(feature = "schema")]
 pub use schema::schema;
+pub use scope::{Scope, Scopes};
 
 /// The version of the protocol that this crate speaks.
 pub const PROTOCOL: u32 = 1;

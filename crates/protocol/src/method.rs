@@ -28,6 +28,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::scope::Scope;
 use crate::show::{ContextStory, Explained, ReceiptStory, RunStory, Shown, StateAt, Status};
 
 /// A method: its name, parameters and result. Conversions are functions of each method, so that they are compiled once, in
@@ -57,6 +58,8 @@ pub struct MethodSpec {
     pub name: &'static str,
     /// What it does, in one line, for docs/protocol.md and the schema.
     pub about: &'static str,
+    /// What a client needs for it.
+    pub scope: Scope,
     /// The schema of the parameters.
     #[cfg(feature = "schema")]
     pub params: fn(&mut SchemaGenerator) -> Schema,
@@ -67,7 +70,7 @@ pub struct MethodSpec {
 
 /// Defines the type of each method and the list of all methods.
 macro_rules! methods {
-    ($($(#[doc = $about:literal])+ $method:ident $name:literal: $params:ty => $result:ty;)+) => {
+    ($($(#[doc = $about:literal])+ $method:ident $name:literal $scope:ident: $params:ty => $result:ty;)+) => {
         $(
             $(#[doc = $about])+
             #[derive(Debug, Clone, Copy)]
@@ -100,6 +103,7 @@ macro_rules! methods {
         pub const METHODS: &[MethodSpec] = &[$(MethodSpec {
             name: $name,
             about: concat!($($about),+),
+            scope: Scope::$scope,
             #[cfg(feature = "schema")]
             params: |generator| generator.subschema_for::<$params>(),
             #[cfg(feature = "schema")]
@@ -110,105 +114,105 @@ macro_rules! methods {
 
 methods! {
     /// Performs the handshake; the first frame of every connection.
-    Connect "connect": ConnectParams => HelloOk;
+    Connect "connect" Read: ConnectParams => HelloOk;
     /// Checks that the owner works.
-    HealthGet "health": NoParams => Health;
+    HealthGet "health" Read: NoParams => Health;
     /// Asks for the home on behalf of a service: a command that owns it drains and releases it, a service refuses.
-    OwnerHandover "owner.handover": NoParams => HandoverAccepted;
+    OwnerHandover "owner.handover" Admin: NoParams => HandoverAccepted;
     /// Shows the state of the home: its owner, its sessions by state, and what the unfinished ones wait for.
-    StatusGet "status": NoParams => Status;
+    StatusGet "status" Read: NoParams => Status;
     /// Sends a message. It has two responses: when accepted and when ended. A chat command has one.
-    Agent "agent": AgentParams => AgentAnswer;
+    Agent "agent" Write: AgentParams => AgentAnswer;
     /// Waits for the end of a run. The run continues if the wait ends first.
-    AgentWait "agent.wait": WaitParams => Waited;
+    AgentWait "agent.wait" Read: WaitParams => Waited;
     /// Shows what became of one message.
-    ReceiptsGet "receipts.get": ReceiptParams => ReceiptStory;
+    ReceiptsGet "receipts.get" Read: ReceiptParams => ReceiptStory;
     /// Lists all runs, or those of a session.
-    RunsList "runs.list": RunsListParams => RunsListed;
+    RunsList "runs.list" Read: RunsListParams => RunsListed;
     /// Shows one run: its answer, its steps and their calls.
-    RunsShow "runs.show": RunParams => RunStory;
+    RunsShow "runs.show" Read: RunParams => RunStory;
     /// Traces one run: every transition with its time and cause.
-    RunsTrace "runs.trace": RunParams => Traced;
+    RunsTrace "runs.trace" Read: RunParams => Traced;
     /// Ends a run.
-    RunsAbort "runs.abort": AbortParams => Aborted;
+    RunsAbort "runs.abort" Write: AbortParams => Aborted;
     /// Pauses a run at a checkpoint.
-    RunsPause "runs.pause": PauseParams => RunAsked;
+    RunsPause "runs.pause" Write: PauseParams => RunAsked;
     /// Resumes a paused run, or ends it as interrupted.
-    RunsResume "runs.resume": RunResumeParams => RunAsked;
+    RunsResume "runs.resume" Write: RunResumeParams => RunAsked;
     /// Sets a breakpoint: the run pauses when it reaches it, once.
-    RunsBreak "runs.break": BreakParams => RunAsked;
+    RunsBreak "runs.break" Write: BreakParams => RunAsked;
     /// Explains what a run is doing since when, what it waits for until when, and what can be done.
-    RunsExplain "runs.explain": RunParams => Explained;
+    RunsExplain "runs.explain" Read: RunParams => Explained;
     /// Shows what a run, or the last runs of a session, changed in files, as a unified diff.
-    RunsDiff "runs.diff": DiffParams => RunDiff;
+    RunsDiff "runs.diff" Read: DiffParams => RunDiff;
     /// Records what background commands changed in files, if they ended while nobody owned the home. Responds when it is
     /// recorded.
-    RunsRecord "runs.record": NoParams => Recorded;
+    RunsRecord "runs.record" Write: NoParams => Recorded;
     /// Takes back what a run changed in files, or makes it once more. Responds when it is done.
-    RunsUndo "runs.undo": UndoParams => FilesUndone;
+    RunsUndo "runs.undo" Write: UndoParams => FilesUndone;
     /// Lists the agents, each with its state over its sessions.
-    AgentsList "agents.list": NoParams => AgentsListed;
+    AgentsList "agents.list" Read: NoParams => AgentsListed;
     /// Lists all sessions with state, queue and last activity.
-    SessionsList "sessions.list": SessionsListParams => SessionsListed;
+    SessionsList "sessions.list" Read: SessionsListParams => SessionsListed;
     /// Shows one session: its conversation, background commands, queue and run.
-    SessionsShow "sessions.show": SessionParams => Shown;
+    SessionsShow "sessions.show" Read: SessionParams => Shown;
     /// Shows the audit log of a session: every transition with its time and cause.
-    SessionsAudit "sessions.audit": AuditParams => Audited;
+    SessionsAudit "sessions.audit" Read: AuditParams => Audited;
     /// Shows the state of a session after one of its entries.
-    SessionsState "sessions.state": StateParams => StateAt;
+    SessionsState "sessions.state" Read: StateParams => StateAt;
     /// Shows what the next request of a session contains, with the tokens of each part; or the items that the last
     /// summary replaced.
-    SessionsContext "sessions.context": ContextParams => ContextStory;
+    SessionsContext "sessions.context" Read: ContextParams => ContextStory;
     /// Compacts the history of a session. Responds when that is done, or when the active run is going to do it.
-    SessionsCompact "sessions.compact": CompactParams => Compacted;
+    SessionsCompact "sessions.compact" Write: CompactParams => Compacted;
     /// Undoes the last compaction of a session: the items that it replaced are in force again.
-    SessionsUncompact "sessions.uncompact": UncompactParams => Uncompacted;
+    SessionsUncompact "sessions.uncompact" Write: UncompactParams => Uncompacted;
     /// Resumes unfinished runs of one session or of all.
-    SessionsResume "sessions.resume": ResumeParams => Resumed;
+    SessionsResume "sessions.resume" Write: ResumeParams => Resumed;
     /// Terminates a session: its run, its queue and its background commands. Responds when all have ended.
-    SessionsEnd "sessions.end": EndParams => SessionEnded;
+    SessionsEnd "sessions.end" Write: EndParams => SessionEnded;
     /// Gives a session a title, or archives it.
-    SessionsLabel "sessions.label": LabelParams => Labelled;
+    SessionsLabel "sessions.label" Write: LabelParams => Labelled;
     /// Deletes the conversation of a session: all of its texts and outputs are erased. Responds when they are.
-    SessionsDelete "sessions.delete": DeleteParams => SessionDeleted;
+    SessionsDelete "sessions.delete" Admin: DeleteParams => SessionDeleted;
     /// Permanently erases old texts and outputs that no session needs.
-    SessionsCleanup "sessions.cleanup": CleanupParams => CleanedUp;
+    SessionsCleanup "sessions.cleanup" Admin: CleanupParams => CleanedUp;
     /// Cancels a waiting message.
-    QueueCancel "queue.cancel": QueueCancelParams => Cancelled;
+    QueueCancel "queue.cancel" Write: QueueCancelParams => Cancelled;
     /// Cancels all waiting messages of a session.
-    QueueClear "queue.clear": QueueClearParams => Cancelled;
+    QueueClear "queue.clear" Write: QueueClearParams => Cancelled;
     /// Sets the default queue mode of a session.
-    QueueMode "queue.mode": QueueModeParams => QueueModeSet;
+    QueueMode "queue.mode" Write: QueueModeParams => QueueModeSet;
     /// Shows which auth profiles are in cooldown, until when, and their order.
-    ProfilesList "profiles.list": NoParams => ProfilesListed;
+    ProfilesList "profiles.list" Read: NoParams => ProfilesListed;
     /// Makes a profile the first of its provider.
-    ProfilesUse "profiles.use": ProfileUseParams => ProfileUsed;
+    ProfilesUse "profiles.use" Admin: ProfileUseParams => ProfileUsed;
     /// Clears cooldowns, so that profiles are tried again at once.
-    ProfilesClear "profiles.clear": ProfileClearParams => ProfilesCleared;
+    ProfilesClear "profiles.clear" Admin: ProfileClearParams => ProfilesCleared;
     /// Shows what a session and its run have spent, and their limits.
-    BudgetShow "budget.show": BudgetShowParams => BudgetStory;
+    BudgetShow "budget.show" Read: BudgetShowParams => BudgetStory;
     /// Sets the limits of a session or its run from now on. A run that waits for budget resumes if there is enough.
-    BudgetSet "budget.set": BudgetSetParams => BudgetStory;
+    BudgetSet "budget.set" Admin: BudgetSetParams => BudgetStory;
     /// Shows the usage of the runs of the home by model, session or day.
-    UsageGet "usage": UsageParams => UsageStory;
+    UsageGet "usage" Read: UsageParams => UsageStory;
     /// Lists the calls that wait for approval, or those that have waited.
-    ApprovalsList "approvals.list": ApprovalsListParams => ApprovalsListed;
+    ApprovalsList "approvals.list" Read: ApprovalsListParams => ApprovalsListed;
     /// Shows one approval request, with the patterns that an approval of all such calls would remember.
-    ApprovalsShow "approvals.show": ApprovalParams => ApprovalShown;
+    ApprovalsShow "approvals.show" Read: ApprovalParams => ApprovalShown;
     /// Lists what was allowed once and for all, with how much each grant has allowed so far.
-    ApprovalsGrants "approvals.grants": NoParams => GrantsListed;
+    ApprovalsGrants "approvals.grants" Read: NoParams => GrantsListed;
     /// Revokes a grant: such calls need approval again.
-    ApprovalsRevoke "approvals.revoke": RevokeParams => GrantShown;
+    ApprovalsRevoke "approvals.revoke" Approve: RevokeParams => GrantShown;
     /// Answers an approval request.
-    ApprovalsResolve "approvals.resolve": AnswerParams => NoResult;
+    ApprovalsResolve "approvals.resolve" Approve: AnswerParams => NoResult;
     /// Lists the open questions of models to the user.
-    QuestionsList "questions.list": QuestionsListParams => QuestionsListed;
+    QuestionsList "questions.list" Read: QuestionsListParams => QuestionsListed;
     /// Shows one question, open or closed.
-    QuestionsShow "questions.show": QuestionParams => QuestionShown;
+    QuestionsShow "questions.show" Read: QuestionParams => QuestionShown;
     /// Answers a question, or skips it.
-    QuestionsAnswer "questions.answer": QuestionAnswerParams => NoResult;
+    QuestionsAnswer "questions.answer" Write: QuestionAnswerParams => NoResult;
     /// Sends events from a cursor on.
-    EventsSubscribe "events.subscribe": SubscribeParams => Subscribed;
+    EventsSubscribe "events.subscribe" Read: SubscribeParams => Subscribed;
     /// Ends a subscription.
-    EventsUnsubscribe "events.unsubscribe": UnsubscribeParams => NoResult;
+    EventsUnsubscribe "events.unsubscribe" Read: UnsubscribeParams => NoResult;
 }

@@ -18,7 +18,8 @@ pub fn schema() -> Value {
     for method in METHODS {
         let (params, result) = ((method.params)(&mut generator), (method.result)(&mut generator));
         let about = method.about.trim();
-        methods.insert(method.name.to_owned(), json!({ "about": about, "params": params, "result": result }));
+        let row = json!({ "about": about, "scope": method.scope.name(), "params": params, "result": result });
+        methods.insert(method.name.to_owned(), row);
     }
     for row in Deprecated::of(Surface::Method) {
         let mut method = methods[row.new].clone();
@@ -80,9 +81,9 @@ mod tests {
     /// `UPDATE=1` writes the tables.
     #[test]
     fn r60_the_page_lists_every_method_and_every_event() {
-        let mut methods = "| method | what it does |\n|---|---|\n".to_owned();
+        let mut methods = "| method | scope | what it does |\n|---|---|---|\n".to_owned();
         for method in METHODS {
-            let _ = writeln!(methods, "| `{}` | {} |", method.name, method.about.trim());
+            let _ = writeln!(methods, "| `{}` | {} | {} |", method.name, method.scope, method.about.trim());
         }
         let mut events = "| event | when it comes |\n|---|---|\n".to_owned();
         for event in EVENTS {

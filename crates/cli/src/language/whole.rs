@@ -50,6 +50,7 @@ const ENGLISH: &[(&str, &str)] = &[
     ("gateway/src/http/events.rs", "programs receive them"),
     ("gateway/src/http/gate.rs", "programs receive them"),
     ("gateway/src/http/openai", "programs receive them"),
+    ("gateway/src/http/openclaw", "programs receive them"),
     ("gateway/src/http/problem.rs", "programs receive them"),
     ("gateway/src/http/websocket.rs", "programs receive them"),
     ("journal/src/memory", "tests use it"),

@@ -56,6 +56,8 @@ mod models;
 mod notify;
 mod old_homes;
 mod one_line;
+mod openclaw;
+mod openclaw_itself;
 mod own;
 mod owner;
 mod pauses;

@@ -18,7 +18,9 @@ use protocol::method::{
 };
 use protocol::notice::{DiskFull, DiskFullSession, Dropped, EVENTS, Notice, Shutdown, Tick};
 use protocol::part::split;
-use protocol::{ErrorShape, EventFrame, Frame, FrameError, FrameReader, PROTOCOL, Request, Response, encode};
+use protocol::{
+    ErrorShape, EventFrame, Frame, FrameError, FrameReader, PROTOCOL, Request, Response, Scope, Scopes, encode,
+};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
@@ -36,6 +38,22 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// The number of reading requests of one client that run at once.
 const READS: usize = 2;
 
+/// Who is at the other end of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Identity {
+    /// The process there; none = this one.
+    pub(crate) process: Option<u32>,
+    /// What it may do.
+    pub(crate) scopes: Scopes,
+}
+
+impl Identity {
+    /// A process of the user of the home.
+    pub(crate) fn of_user(process: Option<u32>) -> Self {
+        Self { process, scopes: Scopes::ALL }
+    }
+}
+
 /// A client that has completed the handshake.
 pub(crate) struct Caller {
     pub(crate) service: Arc<Service>,
@@ -43,6 +61,8 @@ pub(crate) struct Caller {
     pub(crate) client: ClientInfo,
     /// The process at the other end of the socket; none in this process.
     pub(crate) peer: Option<u32>,
+    /// What it may do.
+    pub(crate) scopes: Scopes,
     /// Whether that process was inside a tool call when it connected, or had exited by then.
     in_call: bool,
     /// What that process had been when this was found out; none in this process.
@@ -200,12 +220,12 @@ pub(crate) type ReadHalf = Box<dyn AsyncRead + Send + Unpin>;
 pub(crate) type WriteHalf = Box<dyn AsyncWrite + Send + Unpin>;
 
 /// Serves one client until it disconnects or the service stops.
-pub(crate) async fn serve(service: &Arc<Service>, peer: Option<u32>, read: ReadHalf, write: WriteHalf) {
+pub(crate) async fn serve(service: &Arc<Service>, identity: Identity, read: ReadHalf, write: WriteHalf) {
     let buffer = Arc::new(SendBuffer::default());
     let writing = write_out(&buffer, write);
     let serving = async {
         let mut frames = FrameReader::new(read, FIRST_FRAME_BYTES);
-        match shake_hands(service, peer, &mut frames, &buffer).await {
+        match shake_hands(service, identity, &mut frames, &buffer).await {
             Ok(Some(caller)) => {
                 let _admitted = Admitted(&caller);
                 frames.set_limit(FRAME_BYTES);
@@ -246,7 +266,7 @@ async fn write_out(buffer: &SendBuffer, mut write: WriteHalf) {
 /// Reads the first frame, which must request `connect`. Returns `None` if the client disconnected before it.
 async fn shake_hands(
     service: &Arc<Service>,
-    peer: Option<u32>,
+    Identity { process: peer, scopes }: Identity,
     frames: &mut FrameReader<ReadHalf>,
     buffer: &Arc<SendBuffer>,
 ) -> Result<Option<Arc<Caller>>, ErrorShape> {
@@ -270,9 +290,10 @@ async fn shake_hands(
             let caller = service.admit(|number| Caller {
                 service: Arc::clone(service),
                 number,
-                can_approve: params.caps.contains(&Cap::Asks) && !in_call,
+                can_approve: params.caps.contains(&Cap::Asks) && scopes.allow(Scope::Approve) && !in_call,
                 client: params.client,
                 peer,
+                scopes,
                 in_call,
                 origin,
                 buffer: Arc::clone(buffer),
@@ -463,6 +484,7 @@ mod tests {
             can_approve: true,
             client,
             peer: None,
+            scopes: Scopes::ALL,
             in_call: false,
             origin: None,
             buffer: Arc::default(),
@@ -471,6 +493,47 @@ mod tests {
             next_subscription: AtomicU64::new(1),
             dropped: Notify::new(),
         })
+    }
+
+    /// R60: the service refuses each method to a client without its scope, and a message that would do more than its scope says.
+    #[tokio::test]
+    async fn r60_a_client_does_only_what_it_has_a_scope_for() {
+        let home = tempfile::tempdir().unwrap();
+        let service = service(home.path());
+        for scope in Scope::ALL {
+            let scopes: Scopes = [scope].into_iter().collect();
+            let client = ClientInfo {
+                id: "test".to_owned(),
+                version: "0".to_owned(),
+                platform: "test".to_owned(),
+                mode: "test".to_owned(),
+            };
+            let params = ConnectParams { min_protocol: 1, max_protocol: 1, client, caps: vec![] };
+            let stream = service.attach_for(Identity { process: None, scopes });
+            let (client, _, _events) = protocol::Client::connect(stream, params).await.unwrap();
+            let mut refused = vec![];
+            let code = async |method: &str, params: Value| match client.request(method, params).await {
+                Err(protocol::ClientError::Answered(error)) => Some(error.code),
+                _ => None,
+            };
+            for method in METHODS.iter().filter(|method| !scopes.allow(method.scope)) {
+                let code = code(method.name, Value::Null).await;
+                assert_eq!(code, Some(protocol::ErrorCode::Forbidden), "{scope}: {}", method.name);
+                refused.push(method.name);
+            }
+            assert_eq!(refused.is_empty(), scope == Scope::Admin);
+            let message = |more: &str| {
+                let text = format!(r#"{{"message": " ", "sessionKey": "main", "idempotencyKey": "k"{more}}}"#);
+                serde_json::from_str::<Value>(&text).unwrap()
+            };
+            if scope == Scope::Write {
+                let forbidden = Some(protocol::ErrorCode::Forbidden);
+                assert_eq!(code("agent", message(r#", "allow": true"#)).await, forbidden);
+                assert_eq!(code("agent", message(r#", "noSandbox": true"#)).await, forbidden);
+                assert_eq!(code("agent", message("")).await, Some(protocol::ErrorCode::InvalidRequest));
+                assert_eq!(code("health", Value::Null).await, None, "who may write may read");
+            }
+        }
     }
 
     /// R43: frames outside subscriptions can also overflow the buffer.

@@ -1,11 +1,12 @@
 //! HTTP and WebSocket over TCP: who may use it (`gate`, `token`), the frames of the socket as text messages (`websocket`), the API
-//! of OpenAI (`openai`), and the methods of the protocol (`api`). Each request is a client of the service in the same process,
+//! of OpenAI (`openai`), the frames of OpenClaw (`openclaw`), and the methods of the protocol (`api`). Each request is a client of the service in the same process,
 //! so nothing here knows more than the protocol, and a connection that is lost ends no run.
 
 mod api;
 mod events;
 mod gate;
 mod openai;
+mod openclaw;
 mod peer;
 mod places;
 mod problem;
@@ -26,13 +27,14 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use protocol::limits::FRAME_BYTES;
-use protocol::method::{ClientInfo, ConnectParams};
-use protocol::{Client, ClientError, Events, PROTOCOL};
+use protocol::method::{Cap, ClientInfo, ConnectParams};
+use protocol::{Client, ClientError, Events, PROTOCOL, Scopes};
 use tokio::io::DuplexStream;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tower::ServiceExt as _;
 
+use crate::connection::Identity;
 use crate::service::Service;
 use crate::socket::capacity_for_http;
 
@@ -154,23 +156,33 @@ async fn accept(socket: &TcpListener, router: &Router) {
 
 impl App {
     /// A stream of frames to the service, as one more client of it: that at the other end of the connection.
-    async fn attach(self: &Arc<Self>, peer: &Arc<Peer>) -> DuplexStream {
+    async fn attach(self: &Arc<Self>, peer: &Arc<Peer>, scopes: Scopes) -> DuplexStream {
         let (app, peer) = (Arc::clone(self), Arc::clone(peer));
         // A process that cannot be looked for is none that may act.
         let looked = tokio::task::spawn_blocking(move || peer.process(app.service.home())).await;
-        self.service.attach_for(looked.unwrap_or(Some(u32::MAX)))
+        self.service.attach_for(Identity { process: looked.unwrap_or(Some(u32::MAX)), scopes })
+    }
+
+    /// Connects to the service as the user.
+    async fn client(self: &Arc<Self>, peer: &Arc<Peer>) -> Result<(Client, Events), ClientError> {
+        self.client_with(peer, Scopes::ALL, vec![]).await
     }
 
     /// Connects to the service.
-    async fn client(self: &Arc<Self>, peer: &Arc<Peer>) -> Result<(Client, Events), ClientError> {
+    async fn client_with(
+        self: &Arc<Self>,
+        peer: &Arc<Peer>,
+        scopes: Scopes,
+        caps: Vec<Cap>,
+    ) -> Result<(Client, Events), ClientError> {
         let client = ClientInfo {
             id: "http".to_owned(),
             version: self.service.version.clone(),
             platform: std::env::consts::OS.to_owned(),
             mode: "backend".to_owned(),
         };
-        let params = ConnectParams { min_protocol: PROTOCOL, max_protocol: PROTOCOL, client, caps: vec![] };
-        let (client, _, events) = Client::connect(self.attach(peer).await, params).await?;
+        let params = ConnectParams { min_protocol: PROTOCOL, max_protocol: PROTOCOL, client, caps };
+        let (client, _, events) = Client::connect(self.attach(peer, scopes).await, params).await?;
         Ok((client, events))
     }
 }

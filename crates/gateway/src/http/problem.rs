@@ -52,6 +52,7 @@ impl From<ErrorShape> for Problem {
             ErrorCode::NotFound => (StatusCode::NOT_FOUND, "not_found"),
             ErrorCode::Conflict => (StatusCode::CONFLICT, "conflict"),
             ErrorCode::Refused => (StatusCode::CONFLICT, "refused"),
+            ErrorCode::Forbidden => (StatusCode::FORBIDDEN, "forbidden"),
             ErrorCode::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
             ErrorCode::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
             ErrorCode::Config => (StatusCode::INTERNAL_SERVER_ERROR, "config"),

@@ -17,7 +17,7 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use protocol::limits::{FIRST_FRAME_BYTES, FRAME_BYTES, HANDSHAKE_MS};
 use protocol::method::{Connect, Method as _};
-use protocol::{EventFrame, Frame, encode};
+use protocol::{EventFrame, Frame, Scopes, encode};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader, ReadBuf};
 use tokio_tungstenite::WebSocketStream;
@@ -28,11 +28,12 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::App;
 use super::gate::Authorized;
+use super::openclaw;
 use super::peer::Peer;
 use super::problem::Problem;
 
 /// How often a client that says nothing is asked whether it is still there.
-const PING_INTERVAL: Duration = Duration::from_secs(25);
+pub(super) const PING_INTERVAL: Duration = Duration::from_secs(25);
 /// How long it may say nothing at all.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 /// Bytes of what wraps the first frame.
@@ -91,7 +92,8 @@ async fn serve(app: &Arc<App>, stream: Upgraded, (peer, is_authorized): (&Arc<Pe
     let stream = Limited { stream: TokioIo::new(stream), left: Arc::clone(&left) };
     let config = WebSocketConfig::default().max_message_size(Some(FRAME_BYTES)).max_frame_size(Some(FRAME_BYTES));
     let mut socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
-    let challenge = json!({ "nonce": uuid::Uuid::now_v7().to_string(), "ts": app.service.runtime.clock().now() });
+    let nonce = uuid::Uuid::now_v7().to_string();
+    let challenge = json!({ "nonce": nonce, "ts": app.service.runtime.clock().now() });
     let challenge =
         EventFrame { event: "connect.challenge".to_owned(), payload: challenge, seq: None, subscription: None };
     socket.send(text(&encode(&Frame::Event(challenge)))).await?;
@@ -102,7 +104,12 @@ async fn serve(app: &Arc<App>, stream: Upgraded, (peer, is_authorized): (&Arc<Pe
         Err(_) => Err((None, Problem::invalid("no handshake within 10 s"))),
     };
     let connect = match connect {
-        Ok(connect) => connect,
+        Ok(First::Own(connect)) => connect,
+        Ok(First::OpenClaw { id, params }) => {
+            left.store(usize::MAX, Ordering::Relaxed);
+            let first = openclaw::First { id, params, challenge: &nonce, is_authorized };
+            return openclaw::serve(app, socket, peer, first).await;
+        }
         Err((id, problem)) => {
             let refused = json!({ "type": "res", "id": id, "ok": false, "error": {
                 "code": if problem.code == "invalid_request" { "INVALID_REQUEST" } else { "REFUSED" },
@@ -116,7 +123,7 @@ async fn serve(app: &Arc<App>, stream: Upgraded, (peer, is_authorized): (&Arc<Pe
         }
     };
     left.store(usize::MAX, Ordering::Relaxed);
-    let (read, mut write) = tokio::io::split(app.attach(peer).await);
+    let (read, mut write) = tokio::io::split(app.attach(peer, Scopes::ALL).await);
     write.write_all(&connect).await?;
     let (mut to_client, mut from_client) = socket.split();
     let last_received = LastReceived::default();
@@ -143,12 +150,20 @@ where
     }
 }
 
-/// The request `connect` as the service takes it, of a client that has shown the token. Else the id of its request, and the reason.
+/// The first frame of a client.
+enum First {
+    /// The request `connect` as the service takes it, of a client that has shown the token.
+    Own(Vec<u8>),
+    /// That of a client of OpenClaw.
+    OpenClaw { id: String, params: Value },
+}
+
+/// What the first frame is. Else the id of its request, and what is wrong.
 fn connect_of(
     app: &App,
     first: &[u8],
     (peer, is_authorized): (&Peer, bool),
-) -> Result<Vec<u8>, (Option<String>, Problem)> {
+) -> Result<First, (Option<String>, Problem)> {
     let no_request = || (None, Problem::invalid("the first frame must be a request"));
     let Ok(Frame::Request(mut request)) = serde_json::from_slice::<Frame>(first) else { return Err(no_request()) };
     let id = Some(request.id.clone());
@@ -156,16 +171,19 @@ fn connect_of(
         let message = format!("the first request must be `connect`, not `{}`", request.method.escape_debug());
         return Err((id, Problem::invalid(message)));
     }
+    if openclaw::is_of_openclaw(&request.params) {
+        return Ok(First::OpenClaw { id: request.id, params: request.params });
+    }
     let auth = request.params.as_object_mut().and_then(|params| params.remove("auth"));
     if !is_authorized {
         let given = auth.as_ref().and_then(|auth| auth.get("token")).and_then(Value::as_str);
         app.gate.check(peer, given).map_err(|problem| (id, problem))?;
     }
-    Ok(encode(&Frame::Request(request)))
+    Ok(First::Own(encode(&Frame::Request(request))))
 }
 
 /// When something came from the client.
-struct LastReceived(std::sync::Mutex<Instant>);
+pub(super) struct LastReceived(std::sync::Mutex<Instant>);
 
 impl Default for LastReceived {
     fn default() -> Self {
@@ -174,11 +192,11 @@ impl Default for LastReceived {
 }
 
 impl LastReceived {
-    fn update(&self) {
+    pub(super) fn update(&self) {
         *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Instant::now();
     }
 
-    fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).elapsed() > IDLE_TIMEOUT
     }
 }
@@ -239,7 +257,7 @@ where
     }
 }
 
-async fn close(
+pub(super) async fn close(
     to: &mut (impl Sink<Message, Error = Error> + Unpin),
     code: CloseCode,
     reason: &'static str,

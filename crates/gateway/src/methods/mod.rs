@@ -15,7 +15,7 @@ use protocol::method::{
     QueueMode, RunsAbort, RunsBreak, RunsPause, RunsRecord, RunsResume, RunsUndo, SessionsCleanup, SessionsCompact,
     SessionsDelete, SessionsEnd, SessionsLabel, SessionsResume, SessionsUncompact,
 };
-use protocol::{ErrorShape, Request, Response};
+use protocol::{ErrorShape, Request, Response, Scope};
 use runtime::watchdog;
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ use crate::connection::{Caller, ReadPermit};
 use crate::error::Error;
 
 pub use acting::{ChatCommand, before, chat_command, states};
-pub(crate) use acting::{erase, health, reading, terminate_idle};
+pub(crate) use acting::{chat_commands, erase, health, reading, terminate_idle};
 
 /// Runs a request and sends its response.
 pub(crate) async fn carry_out(caller: Arc<Caller>, request: Request) {
@@ -53,6 +53,9 @@ async fn answer<'a>(
     permit: &mut Option<ReadPermit<'a>>,
 ) -> Result<Option<Value>, ErrorShape> {
     let method = new_name(caller, method);
+    if let Some(known) = METHODS.iter().find(|known| known.name == method) {
+        must_allow(caller, known.name, known.scope)?;
+    }
     if let Err(refused) = may_use(caller, method) {
         acting::record_refusal(caller, method, params).await;
         return Err(refused.into());
@@ -66,7 +69,17 @@ async fn answer<'a>(
             let NoParams {} = self::params::<OwnerHandover>(params)?;
             encoded::<OwnerHandover>(acting::hand_over(caller)?)
         }
-        Agent::NAME => encoded::<Agent>(acting::agent(caller, id, self::params::<Agent>(params)?, permit).await?),
+        Agent::NAME => {
+            let message = self::params::<Agent>(params)?;
+            // It approves all of its calls, or leaves out what confines them.
+            if message.allow {
+                must_allow(caller, Agent::NAME, Scope::Approve)?;
+            }
+            if message.no_sandbox {
+                must_allow(caller, Agent::NAME, Scope::Admin)?;
+            }
+            encoded::<Agent>(acting::agent(caller, id, message, permit).await?)
+        }
         AgentWait::NAME => {
             encoded::<AgentWait>(acting::wait(caller, self::params::<AgentWait>(params)?, permit).await?)
         }
@@ -145,6 +158,11 @@ fn new_name<'a>(caller: &Caller, method: &'a str) -> &'a str {
         }
         None => method,
     }
+}
+
+/// Refuses what a client has no scope for.
+fn must_allow(caller: &Caller, method: &'static str, scope: Scope) -> Result<(), Error> {
+    if caller.scopes.allow(scope) { Ok(()) } else { Err(Error::Forbidden { method, scope }) }
 }
 
 /// Refuses what acts to a client inside a tool call: a command is not the user.

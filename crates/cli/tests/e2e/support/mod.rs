@@ -5,6 +5,7 @@ mod canned;
 mod client;
 mod home;
 mod login_server;
+pub(crate) mod openclaw;
 mod owner;
 mod page;
 mod planned;

@@ -63,6 +63,11 @@ const COMMANDS: [(&str, SlashCommand, &str); 18] = [
     ("/help", SlashCommand::Help, "shows this list"),
 ];
 
+/// The commands, each with what it does. Other names of the same command are left out.
+pub(crate) fn chat_commands() -> impl Iterator<Item = (&'static str, &'static str)> {
+    COMMANDS.iter().filter(|(_, _, about)| !about.is_empty()).map(|(name, _, about)| (*name, *about))
+}
+
 /// Bytes of a word that may be meant as a command, or as a skill.
 const NAME_BYTES: usize = 64;
 

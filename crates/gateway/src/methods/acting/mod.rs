@@ -29,6 +29,7 @@ pub(super) use abort::abort;
 pub(super) use agent::agent;
 pub(super) use approvals::{record_refusal, resolve_approval, revoke_grant};
 pub(super) use budget::set_budget;
+pub(crate) use chat::chat_commands;
 pub use chat::{ChatCommand, chat_command};
 pub(super) use cleanup::cleanup;
 pub(crate) use cleanup::erase;

@@ -1,0 +1,185 @@
+//! The handshake: which version is spoken, what the client may do, and what it is shown first.
+
+use protocol::limits::{BUFFERED_BYTES, FRAME_BYTES, TICK_MS};
+use protocol::{PROTOCOL, Scope, Scopes};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::device::{Device, Signed};
+use super::methods;
+use super::server;
+use super::trouble::{INVALID, Trouble};
+use crate::http::App;
+use crate::http::peer::Peer;
+
+/// The versions of its protocol, the newest first.
+const VERSIONS: [u32; 2] = [4, 3];
+/// Bytes of an attachment, and of one that is an image.
+const ATTACHMENT_BYTES: usize = 20 << 20;
+const IMAGE_BYTES: usize = 6 << 20;
+
+/// The events that a client may receive.
+const EVENTS: [&str; 14] = [
+    "connect.challenge",
+    "agent",
+    "chat",
+    "sessions.changed",
+    "exec.approval.requested",
+    "exec.approval.resolved",
+    "plugin.approval.requested",
+    "plugin.approval.resolved",
+    "question.requested",
+    "question.resolved",
+    "events.line",
+    "health",
+    "tick",
+    "shutdown",
+];
+
+/// Each scope with its name there.
+const SCOPES: [(&str, Scope); 4] = [
+    ("operator.read", Scope::Read),
+    ("operator.write", Scope::Write),
+    ("operator.approvals", Scope::Approve),
+    ("operator.admin", Scope::Admin),
+];
+
+/// The parameters of `connect`. Those of nodes and others are of no use here.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::http) struct Hello {
+    min_protocol: u32,
+    max_protocol: u32,
+    client: Program,
+    #[serde(default)]
+    caps: Vec<String>,
+    role: Option<String>,
+    #[serde(default)]
+    scopes: Vec<String>,
+    device: Option<Device>,
+    auth: Option<Credentials>,
+}
+
+/// The program at the other end.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Program {
+    id: String,
+    mode: String,
+    platform: String,
+    device_family: Option<String>,
+}
+
+/// What a client shows to be let in.
+#[derive(Clone, Default, Deserialize)]
+struct Credentials {
+    token: Option<String>,
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Credentials")
+    }
+}
+
+/// A client that is let in.
+#[derive(Debug, Clone)]
+pub(super) struct Admitted {
+    pub(super) protocol: u32,
+    pub(super) scopes: Scopes,
+    role: String,
+    /// Whether it shows calls of tools.
+    pub(super) shows_tools: bool,
+    /// Whether it takes every approval request as one of a plugin: it knows no others.
+    pub(super) takes_plugin_approvals: bool,
+}
+
+/// The name of a scope there.
+pub(super) fn scope_name(scope: Scope) -> &'static str {
+    SCOPES.iter().find(|(_, of)| *of == scope).map_or("operator.admin", |(name, _)| name)
+}
+
+/// Whether the parameters of `connect` are of a client of OpenClaw and not of our own.
+pub(in crate::http) fn is_of_openclaw(params: &Value) -> bool {
+    let version = |name: &str| params[name].as_u64().unwrap_or_default();
+    let (from, to) = (version("minProtocol"), version("maxProtocol"));
+    to >= 3 && !(from..=to).contains(&u64::from(PROTOCOL))
+}
+
+impl Hello {
+    /// Lets the client in, or says why not. `is_authorized`: it has shown the token in the head of its request.
+    pub(super) fn admit(
+        self,
+        (app, peer): (&App, &Peer),
+        (challenge, now): (&str, i64),
+        is_authorized: bool,
+    ) -> Result<Admitted, Trouble> {
+        let token = self.auth.as_ref().and_then(|auth| auth.token.as_deref());
+        if !is_authorized {
+            app.gate.check(peer, token).map_err(|problem| {
+                let code = if token.is_some() { "AUTH_TOKEN_MISMATCH" } else { "AUTH_TOKEN_MISSING" };
+                let step = json!({ "code": code, "recommendedNextStep": "update_auth_credentials" });
+                Trouble::from(problem).with_details(step)
+            })?;
+        }
+        let spoken = VERSIONS.into_iter().find(|version| (self.min_protocol..=self.max_protocol).contains(version));
+        let protocol = spoken.ok_or_else(|| {
+            let (from, to) = (self.min_protocol, self.max_protocol);
+            let details = json!({ "code": "PROTOCOL_MISMATCH", "expectedProtocol": VERSIONS[0] });
+            let message = format!("protocol mismatch: 3 and 4 are spoken here, not {from} to {to}");
+            Trouble::new(INVALID, message).with_details(details)
+        })?;
+        let role = self.role.as_deref().unwrap_or("operator");
+        if role != "operator" {
+            return Err(Trouble::invalid("invalid role: limulus has no nodes, only operators connect"));
+        }
+        if let Some(device) = &self.device {
+            let signed = Signed {
+                client: &self.client.id,
+                mode: &self.client.mode,
+                role,
+                scopes: &self.scopes,
+                token: token.unwrap_or_default(),
+                platform: &self.client.platform,
+                family: self.client.device_family.as_deref().unwrap_or_default(),
+            };
+            device.check(signed, (challenge, now))?;
+        }
+        let has = |cap: &str| self.caps.iter().any(|known| known == cap);
+        let known = |name: &String| SCOPES.iter().find(|(known, _)| known == name).map(|(_, scope)| *scope);
+        Ok(Admitted {
+            protocol,
+            scopes: self.scopes.iter().filter_map(known).collect(),
+            role: role.to_owned(),
+            shows_tools: has("tool-events"),
+            takes_plugin_approvals: has("plugin-approvals"),
+        })
+    }
+}
+
+/// What a client is shown first: what there is, what it may do, and the limits of the connection.
+pub(super) fn hello(app: &App, of: &Admitted, connection: &str) -> Value {
+    let scopes: Vec<_> = of.scopes.iter().map(scope_name).collect();
+    let methods: Vec<_> = methods::names().collect();
+    json!({
+        "type": "hello-ok",
+        "protocol": of.protocol,
+        "server": { "version": app.service.version, "connId": connection },
+        "features": { "methods": methods, "events": EVENTS, "capabilities": [] },
+        "snapshot": {
+            "presence": [],
+            "health": server::health(app),
+            "stateVersion": { "presence": 0, "health": 0 },
+            "uptimeMs": app.service.uptime_ms(),
+            "sessionDefaults": server::session_defaults(),
+            "authMode": "token",
+        },
+        "auth": { "method": "token", "role": of.role, "scopes": scopes },
+        "policy": {
+            "maxPayload": FRAME_BYTES,
+            "maxBufferedBytes": BUFFERED_BYTES,
+            "tickIntervalMs": TICK_MS,
+            "attachments": { "maxBytes": ATTACHMENT_BYTES, "maxImageBytes": IMAGE_BYTES },
+        },
+    })
+}
