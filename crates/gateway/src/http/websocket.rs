@@ -36,6 +36,8 @@ use super::problem::Problem;
 pub(super) const PING_INTERVAL: Duration = Duration::from_secs(25);
 /// How long it may say nothing at all.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
+/// Bytes that are read at once. Each client has them all the time, and most say nothing for hours.
+const READ_BYTES: usize = 4 << 10;
 /// Bytes of what wraps the first frame.
 const WRAPPING_BYTES: usize = 1 << 10;
 
@@ -91,6 +93,7 @@ async fn serve(app: &Arc<App>, stream: Upgraded, (peer, is_authorized): (&Arc<Pe
     let left = Arc::new(AtomicUsize::new(FIRST_FRAME_BYTES + WRAPPING_BYTES));
     let stream = Limited { stream: TokioIo::new(stream), left: Arc::clone(&left) };
     let config = WebSocketConfig::default().max_message_size(Some(FRAME_BYTES)).max_frame_size(Some(FRAME_BYTES));
+    let config = config.read_buffer_size(READ_BYTES);
     let mut socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
     let nonce = uuid::Uuid::now_v7().to_string();
     let challenge = json!({ "nonce": nonce, "ts": app.service.runtime.clock().now() });

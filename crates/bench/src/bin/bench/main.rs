@@ -99,6 +99,8 @@ enum Figure {
     Killed,
     /// Measure `limulus serve`: acknowledgements, subscribers, turns, and its cost when idle
     Serve,
+    /// Measure the same over TCP: WebSockets and the API of OpenAI
+    Web,
     /// Measure what a command costs more in its sandbox than without one
     Sandbox,
 }
@@ -155,7 +157,13 @@ fn measure(figure: Figure, binary: &Path, folder: &Path) -> Result<Vec<Line>, Pr
         Figure::Steps => steps::measure(folder),
         Figure::Search => search::measure(folder),
         Figure::EndToEnd => end_to_end::measure(folder),
-        Figure::Terminal | Figure::Opening | Figure::Cold | Figure::Killed | Figure::Serve | Figure::Sandbox
+        Figure::Terminal
+        | Figure::Opening
+        | Figure::Cold
+        | Figure::Killed
+        | Figure::Serve
+        | Figure::Web
+        | Figure::Sandbox
             if !binary.is_file() =>
         {
             Err(format!("no program at {}; build it: cargo build --release -p limulus", binary.display()).into())
@@ -165,6 +173,7 @@ fn measure(figure: Figure, binary: &Path, folder: &Path) -> Result<Vec<Line>, Pr
         Figure::Cold => cold::measure(binary, folder),
         Figure::Killed => killed::measure(binary, folder),
         Figure::Serve => serve::measure(binary, folder),
+        Figure::Web => serve::web::measure(binary, folder),
         Figure::Sandbox => sandbox::measure(binary, folder),
     }
 }

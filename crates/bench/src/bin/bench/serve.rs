@@ -4,6 +4,7 @@
 mod control;
 mod owner;
 mod stamped;
+pub(super) mod web;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -40,7 +41,8 @@ pub(super) fn measure(binary: &Path, folder: &Path) -> Result<Vec<Line>, Problem
     let home = |name: &str, base_url: &str| Owner::start(binary, &folder.join(name), base_url);
     let mut lines = vec![];
     let owner = home("acknowledged", &server.base_url)?;
-    lines.push(runtime.block_on(acknowledgements(&owner))?);
+    let what = "serve: a message over the socket until it is acknowledged, synced";
+    lines.push(runtime.block_on(acknowledgements(&owner, what))?);
     drop(owner);
     let stamped = Stamped::start()?;
     for (subscribers, what, most) in [
@@ -52,7 +54,8 @@ pub(super) fn measure(binary: &Path, folder: &Path) -> Result<Vec<Line>, Problem
         let measured = Samples::new("ms", ms).p99();
         lines.push(Row { what, target: Target::AtMost(most), measured }.into());
     }
-    lines.extend(runtime.block_on(turns(&home("turns", &server.base_url)?))?);
+    let what = ["serve: finished turns without tools, 64 sessions", "serve: CPU of the service for one of them"];
+    lines.extend(runtime.block_on(turns(&home("turns", &server.base_url)?, 2_000.0, what))?);
     lines.extend(runtime.block_on(control::measure(binary, folder, ModelServer::start()?))?);
     lines.push(runtime.block_on(subscribers_at_rest(&home("subscribers", &server.base_url)?))?);
     let idle = folder.join("idle");
@@ -79,7 +82,7 @@ fn message(session: &str, text: &str) -> AgentParams {
 }
 
 /// The time from a request to its acknowledgement, one after the other over a few sessions.
-async fn acknowledgements(owner: &Owner) -> Result<Line, Problem> {
+async fn acknowledgements(owner: &Owner, what: &'static str) -> Result<Line, Problem> {
     let (client, _events) = owner.connect().await?;
     let mut ms = vec![];
     for at in 0..ACKNOWLEDGED {
@@ -91,7 +94,6 @@ async fn acknowledgements(owner: &Owner) -> Result<Line, Problem> {
         answers.next().await?;
     }
     let measured = Samples::new("ms", ms);
-    let what = "serve: a message over the socket until it is acknowledged, synced";
     Ok(Row { what, target: Target::AtMost(2.0), measured }.into())
 }
 
@@ -134,7 +136,7 @@ async fn ages(client: Client, mut events: Events) -> Vec<f64> {
 }
 
 /// As many turns without tools as possible, and the CPU time of the service for one.
-async fn turns(owner: &Owner) -> Result<Vec<Line>, Problem> {
+async fn turns(owner: &Owner, least: f64, what: [&'static str; 2]) -> Result<Vec<Line>, Problem> {
     let mut sessions = JoinSet::new();
     let (started, cpu) = (Instant::now(), owner.cpu_ms()?);
     for at in 0..SESSIONS {
@@ -165,13 +167,8 @@ async fn turns(owner: &Owner) -> Result<Vec<Line>, Problem> {
     let rate = Samples::new("turns/s", vec![rate]);
     let spent = Samples::new("ms", vec![spent]);
     Ok(vec![
-        Row {
-            what: "serve: finished turns without tools, 64 sessions",
-            target: Target::AtLeast(2_000.0),
-            measured: rate,
-        }
-        .into(),
-        Row { what: "serve: CPU of the service for one of them", target: Target::None, measured: spent }.into(),
+        Row { what: what[0], target: Target::AtLeast(least), measured: rate }.into(),
+        Row { what: what[1], target: Target::None, measured: spent }.into(),
     ])
 }
 

@@ -74,6 +74,9 @@ const METHODS: [(&str, Scope); 54] = [
 /// Methods that wait for the end of a run. All others hold a place until their response is sent.
 const WAITING: [&str; 2] = ["agent", "agent.wait"];
 
+/// Characters of a name that is repeated in an error.
+const NAME_CHARS: usize = 80;
+
 /// The names of all methods.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     METHODS.iter().map(|(name, _)| *name).chain(own().map(|(name, _)| name))
@@ -95,7 +98,8 @@ pub(super) fn waits(method: &str) -> bool {
 pub(super) async fn answer(operator: &Operator, id: &str, (method, params): (&str, Value)) -> Result<Value, Trouble> {
     let known = METHODS.iter().copied().chain(own()).find(|(name, _)| *name == method);
     let Some((name, scope)) = known else {
-        return Err(Trouble::invalid(format!("unknown method: {}", method.escape_debug())));
+        let name: String = method.chars().take(NAME_CHARS).collect();
+        return Err(Trouble::invalid(format!("unknown method: {}", name.escape_debug())));
     };
     if !operator.of.scopes.allow(scope) {
         return Err(Trouble::missing_scope(scope_name(scope)));

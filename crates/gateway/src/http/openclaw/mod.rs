@@ -165,7 +165,10 @@ async fn read(
             Message::Binary(_) => return Err(Error::Io(std::io::Error::other("frames are text"))),
             Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => continue,
         };
-        let request = match serde_json::from_str::<OpenRequest>(&text) {
+        // A list of the values of its fields would be read as a request too.
+        let is_object = text.trim_start().starts_with('{');
+        let parsed = if is_object { serde_json::from_str::<OpenRequest>(&text) } else { serde_json::from_str("{}") };
+        let request = match parsed {
             Ok(request) if request.kind == "req" && !request.id.is_empty() => request,
             Ok(request) => {
                 operator

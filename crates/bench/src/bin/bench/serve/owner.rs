@@ -8,6 +8,7 @@ use protocol::method::{ClientInfo, ConnectParams};
 use protocol::{Client, Events, PROTOCOL};
 use tokio::net::UnixStream;
 
+use super::web;
 use crate::Problem;
 
 /// Ticks per second in the kernel's reports to programs.
@@ -17,7 +18,20 @@ const TICKS: f64 = 100.0;
 pub(super) struct Owner {
     child: Child,
     _stdout: BufReader<ChildStdout>,
-    socket: PathBuf,
+    home: PathBuf,
+    /// Where clients connect over TCP; none = over the socket.
+    address: Option<String>,
+}
+
+/// The first request of a client.
+pub(super) fn hello() -> ConnectParams {
+    let client = ClientInfo {
+        id: "bench".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        platform: std::env::consts::OS.to_owned(),
+        mode: "test".to_owned(),
+    };
+    ConnectParams { min_protocol: PROTOCOL, max_protocol: PROTOCOL, client, caps: vec![] }
 }
 
 impl Owner {
@@ -36,10 +50,19 @@ impl Owner {
 
     /// Starts it, and waits until it responds.
     pub(super) fn start(binary: &Path, folder: &Path, base_url: &str) -> Result<Self, Problem> {
+        Self::start_with(&["--no-listen"], (binary, folder, base_url))
+    }
+
+    /// The same, with clients over TCP.
+    pub(super) fn start_web(binary: &Path, folder: &Path, base_url: &str) -> Result<Self, Problem> {
+        Self::start_with(&["--listen", "127.0.0.1:0"], (binary, folder, base_url))
+    }
+
+    fn start_with(words: &[&str], (binary, folder, base_url): (&Path, &Path, &str)) -> Result<Self, Problem> {
         Self::prepare(folder, base_url)?;
         let home = folder.join("home");
         let mut command = Command::new(binary);
-        command.args(["serve", "--json"]).env_clear().env("HOME", folder).env("LIMULUS_HOME", &home);
+        command.args(["serve", "--json"]).args(words).env_clear().env("HOME", folder).env("LIMULUS_HOME", &home);
         command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn()?;
         let mut stdout = BufReader::new(child.stdout.take().ok_or("the service has no stdout")?);
@@ -50,18 +73,25 @@ impl Owner {
                 return Err(format!("the service ended before it was ready: {}", child.wait()?).into());
             }
         }
-        Ok(Self { child, _stdout: stdout, socket: home.join("limulus.sock") })
+        let ready: serde_json::Value = serde_json::from_str(&line)?;
+        let address = ready["listensAt"].as_str().map(str::to_owned);
+        Ok(Self { child, _stdout: stdout, home, address })
+    }
+
+    /// Where it listens, and the token.
+    pub(super) fn web(&self) -> Result<(String, String), Problem> {
+        let address = self.address.clone().ok_or("it does not listen")?;
+        let token = std::fs::read_to_string(self.home.join("gateway.token"))?;
+        Ok((address, token.trim_end().to_owned()))
     }
 
     pub(super) async fn connect(&self) -> Result<(Client, Events), Problem> {
-        let client = ClientInfo {
-            id: "bench".to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            platform: std::env::consts::OS.to_owned(),
-            mode: "test".to_owned(),
-        };
-        let hello = ConnectParams { min_protocol: PROTOCOL, max_protocol: PROTOCOL, client, caps: vec![] };
-        let (client, _, events) = Client::connect(UnixStream::connect(&self.socket).await?, hello).await?;
+        if self.address.is_some() {
+            let (address, token) = self.web()?;
+            return web::connect(&address, &token).await;
+        }
+        let socket = UnixStream::connect(self.home.join("limulus.sock")).await?;
+        let (client, _, events) = Client::connect(socket, hello()).await?;
         Ok((client, events))
     }
 
