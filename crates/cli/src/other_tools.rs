@@ -36,8 +36,8 @@ const OPTIONS: &[(&[&str], &str)] = &[
     ),
     (&["--provider"], "`--model PROVIDER/MODEL` names both"),
     (
-        &["--thinking", "--think", "--effort", "--reasoning-effort"],
-        "`/think high` in a message sets the level of thinking, `agents.main.thinking` that of new sessions",
+        &["--think", "--effort", "--reasoning-effort"],
+        "`--thinking LEVEL` is for one message, `/think LEVEL` in a message for its session, `agents.main.thinking` for new ones",
     ),
     (&["--output-format"], "`--json` prints one JSON object a line"),
     (

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use engine::tables::limits::{WINDOW_LEAST, WINDOW_SMALL};
 use engine::{
-    Candidate, Compaction, Hash, Limits, Overrides, Policy, PromptProfile, PromptSettings, Sandbox, SandboxMode,
-    SandboxRoot, Settings, Thinking, Titles, ToolSpec, Unattended, WorkspaceCopy,
+    Candidate, Compaction, Hash, Limits, Overrides, Policy, PromptProfile, PromptSettings, Sampling, Sandbox,
+    SandboxMode, SandboxRoot, Settings, Thinking, Titles, ToolSpec, Unattended, WorkspaceCopy,
 };
 use models::{Api, Levels, level_name};
 use runtime::SessionContext;
@@ -128,11 +128,11 @@ impl Config {
         let (models, note) = self.models(agent, subject);
         let candidates = models
             .iter()
-            .map(|model| self.candidate(model, agent, subject.session.thinking))
+            .map(|model| self.candidate(model, agent, subject.overrides.thinking.or(subject.session.thinking)))
             .collect::<Result<Vec<_>, _>>()?;
         let (candidates, thinking): (Vec<_>, Vec<_>) = candidates.into_iter().unzip();
-        let candidates: Vec<_> =
-            candidates.into_iter().flat_map(|candidate| self.with_each_profile(candidate)).collect();
+        let candidates = candidates.into_iter().map(|candidate| overridden(candidate, subject.overrides));
+        let candidates: Vec<_> = candidates.flat_map(|candidate| self.with_each_profile(candidate)).collect();
         // Notes on thinking only for the first model: the others may never be tried. All profiles of a model share its
         // window.
         let mut small: Vec<_> = candidates.iter().filter_map(small_window).collect();
@@ -370,6 +370,7 @@ impl Config {
             thinking,
             images: figures.images,
             structured_output: figures.structured_output,
+            sampling: Sampling::default(),
             price: figures.price,
         };
         let api = Api::from_name(route.api).expect("the declarations accept no other");
@@ -400,13 +401,20 @@ impl Config {
             tool_timeout_ms: self.values.tools.timeout_s * 1000,
             max_wait_ms: requests.max_wait_s * 1000,
             retries: requests.retries,
-            continuations: requests.continuations,
+            // Whoever limits an answer wants no more of it.
+            continuations: if overrides.max_output.is_some() { 0 } else { requests.continuations },
             poison_after: runs.poison_after.or_zero(),
             loop_warn_after: runs.loop_warn_after.or_zero(),
             loop_stop_after: runs.loop_stop_after.or_zero(),
             compact_ms: self.values.compaction.limit_s * 1000,
         }
     }
+}
+
+/// A candidate as a message wants it.
+fn overridden(candidate: Candidate, overrides: &Overrides) -> Candidate {
+    let most = overrides.max_output.map_or(candidate.max_output, |most| candidate.max_output.min(most.get().into()));
+    Candidate { max_output: most, sampling: overrides.sampling.as_deref().copied().unwrap_or_default(), ..candidate }
 }
 
 /// Whether runs of this agent read bootstrap files and files of memory.

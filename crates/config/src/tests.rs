@@ -104,6 +104,26 @@ fn a_later_layer_wins() {
     assert_eq!(by_flag.limits.deadline_ms, Some(5));
 }
 
+/// R60: what a message asks of its models counts for all of them, and a limited answer is not continued.
+#[test]
+fn r60_a_message_says_how_its_models_answer() {
+    let file = "[agents.main]\nmodel = \"acme/one\"\nfallbacks = [\"acme/two\"]\n[providers.acme]\napi = \"openai-chat\"\n\
+                base_url = \"http://127.0.0.1:1/v1\"\n[models.\"acme/one\"]\nmax_output = 50\n\
+                [models.\"acme/two\"]\nmax_output = 5000\n";
+    let usual = settings(file, &[]);
+    let sampling = engine::Sampling { temperature: Some(700), top_p: None };
+    let overrides = Overrides {
+        max_output: std::num::NonZeroU32::new(100),
+        sampling: Some(Box::new(sampling)),
+        ..Overrides::default()
+    };
+    let asked = resolve(&load(file, &[]).unwrap(), &overrides).unwrap().settings;
+    let most = |settings: &Settings| settings.candidates.iter().map(|one| one.max_output).collect::<Vec<_>>();
+    assert_eq!((most(&usual), most(&asked)), (vec![50, 5_000], vec![50, 100]));
+    assert!(asked.candidates.iter().all(|one| one.sampling == sampling));
+    assert_eq!((usual.limits.continuations, asked.limits.continuations), (2, 0));
+}
+
 #[test]
 fn r49_by_default_a_run_has_a_stall_limit_and_no_deadline_and_a_command_is_told_its_limit() {
     let of = |file: &str| {

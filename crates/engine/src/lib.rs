@@ -65,8 +65,8 @@ pub use pump::{Do, Pump};
 pub use queue::{DropPolicy, Interrupt, QueueSettings};
 pub use sandbox::{CopyAct, Sandbox, SandboxMode, SandboxRoot, WorkspaceCopy};
 pub use settings::{
-    Candidate, Compaction, Limits, Policy, Price, ProviderAddress, Recover, ResumeMode, Settings, Thinking, Titles,
-    ToolClass, ToolSpec,
+    Candidate, Compaction, Limits, Policy, Price, ProviderAddress, Recover, ResumeMode, Sampling, Settings, Thinking,
+    Titles, ToolClass, ToolSpec,
 };
 pub use state::{
     Asked, Block, BlockList, BlockOf, Blocks, Call, Compacting, CompactionProgress, Conversation, ConversationPlan,

@@ -95,6 +95,25 @@ pub enum Thinking {
     Xhigh,
 }
 
+/// How a model chooses its words, in thousandths: 700 is 0.7. What is none is left to the model.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Sampling {
+    /// The temperature.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<u32>,
+    /// The share of the likeliest tokens of which one is chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<u32>,
+}
+
+impl Sampling {
+    /// Whether all of it is left to the model.
+    pub fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// One model with one auth profile, as a run may try it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -122,6 +141,9 @@ pub struct Candidate {
     /// Whether a request may send the schema of the answer, so that the provider holds the model to it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub structured_output: bool,
+    /// How it chooses its words.
+    #[serde(default, skip_serializing_if = "Sampling::is_usual")]
+    pub sampling: Sampling,
     /// Its real tokens for each thousand estimated ones: tokenizers of model families differ.
     #[serde(default = "as_estimated")]
     pub token_rate: u32,

@@ -146,6 +146,7 @@ mod tests {
                 thinking: None,
                 images,
                 structured_output: false,
+                sampling: engine::Sampling::default(),
                 token_rate: 1_000,
                 can_refresh: false,
                 levels: vec![],

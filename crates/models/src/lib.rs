@@ -25,6 +25,7 @@ mod openai_chat;
 mod openai_responses;
 mod presets;
 mod rendering;
+mod sampling;
 mod secret_parts;
 mod served_models;
 mod structured;

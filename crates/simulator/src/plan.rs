@@ -320,6 +320,7 @@ fn settings(workload: &Workload, seed: Seed) -> Settings {
         thinking: asked.thinking,
         images: true,
         structured_output: false,
+        sampling: engine::Sampling::default(),
         token_rate: 1_000,
         can_refresh: asked.can_refresh,
         levels: vec![],

@@ -28,6 +28,7 @@ pub fn candidate() -> Candidate {
         thinking: None,
         images: true,
         structured_output: false,
+        sampling: engine::Sampling::default(),
         token_rate: 1_000,
         can_refresh: false,
         levels: vec![],

@@ -10,8 +10,8 @@ use config::{Globals, Resolved, Subject, today};
 use engine::tables::limits::MESSAGE_BYTES;
 use engine::tables::routing::OnlyIf;
 use engine::{
-    Candidate, Outcome, Overrides, QueueMode, ReceiptState, RunId, SandboxMode, SandboxRoot, StopReason, Unattended,
-    Usage,
+    Candidate, Outcome, Overrides, QueueMode, ReceiptState, RunId, SandboxMode, SandboxRoot, StopReason, Thinking,
+    Unattended, Usage,
 };
 use gateway::methods::chat_command;
 use journal::{Read as _, Reader};
@@ -61,6 +61,9 @@ pub(crate) struct AgentArgs {
     /// Use this model, PROVIDER/MODEL; the agent's fallbacks follow it
     #[arg(long, value_name = "P/M")]
     model: Option<String>,
+    /// Think this much in this run: off, minimal, low, medium, high or xhigh
+    #[arg(long, value_name = "LEVEL", value_parser = thinking)]
+    thinking: Option<Thinking>,
     /// Limit this run to so many seconds
     #[arg(long, value_name = "S", value_parser = crate::args::whole_from::<1>)]
     timeout: Option<u64>,
@@ -181,12 +184,20 @@ async fn give(
     Ok(())
 }
 
+fn thinking(text: &str) -> Result<Thinking, String> {
+    let level = serde_json::from_value(Value::String(text.to_owned()));
+    level.map_err(|_| "there are: off, minimal, low, medium, high, xhigh".to_owned())
+}
+
 /// What the command line asks of the run. Its workspace is not known yet.
 fn overrides(args: &AgentArgs, schema: Option<Value>, system: Option<Box<str>>) -> Overrides {
     Overrides {
         workspace: None,
         model: args.model.clone(),
         deadline_ms: args.timeout.map(|s| s * 1000),
+        thinking: args.thinking,
+        max_output: None,
+        sampling: None,
         allow: args.yes,
         sandbox: args.no_sandbox.then_some(SandboxMode::Off),
         root: args.root,
@@ -208,6 +219,9 @@ fn asked_of_run(overrides: Overrides) -> AgentParams {
         workspace,
         model,
         deadline_ms,
+        thinking,
+        max_output: _,
+        sampling: _,
         allow,
         sandbox,
         root,
@@ -223,6 +237,7 @@ fn asked_of_run(overrides: Overrides) -> AgentParams {
     AgentParams {
         model,
         timeout_ms: deadline_ms,
+        thinking,
         allow,
         no_sandbox: sandbox == Some(SandboxMode::Off),
         root,
@@ -251,6 +266,7 @@ pub(super) async fn say_to(
         mode: None,
         only_if: None,
         model: None,
+        thinking: None,
         timeout: None,
         yes: false,
         no_sandbox: false,

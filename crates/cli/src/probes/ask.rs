@@ -83,6 +83,7 @@ impl Asker {
                 // The probe has to find out whether the model sees images.
                 images: true,
                 structured_output: false,
+                sampling: engine::Sampling::default(),
                 ..self.candidate.clone()
             },
             system: Cached::from(Arc::from(system)),

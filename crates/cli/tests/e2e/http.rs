@@ -118,8 +118,20 @@ fn r60_an_agent_answers_as_a_model_of_openai() {
     assert_eq!(chunks[chunks.len() - 2]["choices"][0]["finish_reason"], "stop");
     assert!(chunks[chunks.len() - 1]["usage"]["completion_tokens"].is_u64(), "{data:?}");
 
+    // What it says of how the model answers reaches the model.
+    let how = json!({ "model": "main", "messages": user("how"), "temperature": 0.5, "top_p": 0.25, "max_tokens": 7 });
+    assert_eq!(chat(&web, &how).status, 200);
+    let sent = server.seen().last().unwrap().body.clone();
+    assert_eq!((&sent["temperature"], &sent["top_p"], &sent["max_tokens"]), (&json!(0.5), &json!(0.25), &json!(7)));
+    let hot = chat(&web, &json!({ "model": "main", "messages": user("how"), "temperature": 9 }));
+    assert!(hot.status == 400 && hot.body.contains("`temperature` is 9"), "{hot:?}");
+    let input = json!({ "model": "main", "input": "how", "temperature": 1, "max_output_tokens": 8 });
+    assert_eq!(web.ask("POST /v1/responses", &input).status, 200);
+    let sent = server.seen().last().unwrap().body.clone();
+    assert_eq!((&sent["temperature"], &sent["max_tokens"]), (&json!(1.0), &json!(8)));
+
     // Each was a session of its own; a user's is one, to which the last message alone is added.
-    assert_eq!(home.json(&["sessions", "list"]).as_array().map(Vec::len), Some(2));
+    assert_eq!(home.json(&["sessions", "list"]).as_array().map(Vec::len), Some(4));
     let mut messages = user("three");
     for text in ["four", "five"] {
         let answer = chat(&web, &json!({ "messages": messages, "user": "ada" })).json();
@@ -387,6 +399,86 @@ fn r43_r60_a_client_of_events_goes_on_after_a_kill() {
     assert_eq!(cursors.len(), lines.len(), "nothing comes twice");
     let mut from_start = web.events(&path, &[]);
     assert_eq!(json!(answer(&std::iter::from_fn(|| from_start.next()).collect::<Vec<_>>())), text);
+}
+
+/// R10, R43, R60: 50 clients over WebSockets lose their service in the middle of answers; each goes on by its cursor, and has what the
+/// journal has, without a gap and nothing twice.
+#[test]
+fn r10_r43_r60_many_websockets_go_on_after_a_kill() {
+    const CLIENTS: usize = 50;
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server).with("LIMULUS_LANES__MAIN", "50");
+    let web = Web::start(&home);
+    let mut clients: Vec<Follower> = (0..CLIENTS).map(|at| Follower::connect(&web, at, None)).collect();
+    for client in &mut clients {
+        let (session, key) = (&client.session, format!("key-{}", client.session));
+        let params = json!({ "message": "stall=5x50 tokens=9", "sessionKey": session, "idempotencyKey": key });
+        put(&mut client.socket, &json!({ "type": "req", "id": "run", "method": "agent", "params": params }));
+    }
+    for client in &mut clients {
+        client.read_until(|line| line["text"].as_str().is_some_and(|text| text.contains("word4")));
+    }
+    web.service.kill();
+    let web = Web::start(&home);
+    for (at, before) in clients.into_iter().enumerate() {
+        let mut client = Follower::connect(&web, at, Some(&before.lines.last().unwrap().0));
+        client.lines = before.lines;
+        client.read_until(|line| line["stream"] == "lifecycle" && line["type"] == "end");
+        let cursors: BTreeSet<&String> = client.lines.iter().map(|(cursor, _)| cursor).collect();
+        assert_eq!(cursors.len(), client.lines.len(), "nothing comes twice to {}", client.session);
+        let shown = home.json(&["sessions", "show", &client.session]);
+        let said = shown["transcript"].as_array().unwrap().iter().filter(|item| item["role"] == "assistant");
+        let said: Vec<&str> = said.filter_map(|item| item["text"].as_str()).collect();
+        assert_eq!(answer(&client.lines), said.concat(), "{}", client.session);
+        assert!(said.concat().ends_with("word8"), "{said:?}");
+    }
+}
+
+/// A client over a WebSocket that follows a session.
+struct Follower {
+    socket: tungstenite::WebSocket<std::net::TcpStream>,
+    session: String,
+    /// What it has received, each with its cursor.
+    lines: Vec<(String, Value)>,
+}
+
+impl Follower {
+    fn connect(web: &Web, at: usize, from: Option<&str>) -> Self {
+        let bearer = format!("Bearer {}", web.token);
+        let mut socket = web.websocket(&[("authorization", &bearer)]).expect("a WebSocket");
+        frame(&mut socket).expect("a challenge");
+        let client = json!({ "id": "test", "version": "1", "platform": "linux", "mode": "test" });
+        let params = json!({ "minProtocol": 1, "maxProtocol": 1, "client": client });
+        put(&mut socket, &json!({ "type": "req", "id": "hello", "method": "connect", "params": params }));
+        let session = format!("agent:main:client-{at}");
+        let mut params = json!({ "session": session });
+        if let Some(from) = from {
+            params["from"] = from.into();
+        }
+        put(&mut socket, &json!({ "type": "req", "id": "follow", "method": "events.subscribe", "params": params }));
+        let answered = std::iter::from_fn(|| frame(&mut socket)).find(|frame| frame["id"] == "follow");
+        let answered = answered.expect("an answer");
+        assert_eq!(answered["ok"], true, "{answered}");
+        Self { socket, session, lines: vec![] }
+    }
+
+    /// Reads lines up to such a one.
+    fn read_until(&mut self, is_last: impl Fn(&Value) -> bool) {
+        loop {
+            let next = frame(&mut self.socket).expect("a frame");
+            if next["event"] == "agent" {
+                let line = next["payload"].clone();
+                let is_last = is_last(&line);
+                // What reports the state of now belongs to no entry.
+                if line["stream"] != "state" && line["stream"] != "usage" {
+                    self.lines.push((line["cursor"].as_str().expect("a cursor").to_owned(), line));
+                }
+                if is_last {
+                    return;
+                }
+            }
+        }
+    }
 }
 
 /// The answer as a client puts it together of lines: the pieces of each request whose text was not retracted.

@@ -186,7 +186,7 @@ fn r17_r60_a_run_of_the_chat_is_aborted() {
         assert!(text(&last).starts_with("word0 word1"), "{last}");
     }
     let by_name = new_key();
-    client.call("chat.send", &send(&by_name, "stall=3x1 tokens=9"));
+    client.call("chat.send", &send(&by_name, "stall=4x1 tokens=9"));
     let aborted = client.call("chat.abort", &json!({ "sessionKey": "main", "runId": by_name }));
     assert_eq!(aborted, json!({ "ok": true, "aborted": true, "runIds": [by_name] }));
     let unknown = client.call("chat.abort", &json!({ "sessionKey": "main", "runId": "nothing" }));

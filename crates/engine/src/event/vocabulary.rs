@@ -1,12 +1,14 @@
 //! The values that events are made of. Their names are on disk and on the wire.
 
+use std::num::NonZeroU32;
+
 use serde::{Deserialize, Serialize};
 
 use crate::approval::Unattended;
 use crate::body::Body;
 use crate::ids::{CallId, Hash};
 use crate::sandbox::{SandboxMode, SandboxRoot};
-use crate::settings::ToolClass;
+use crate::settings::{Sampling, Thinking, ToolClass};
 use crate::tables::transitions::RunState;
 
 /// The queue mode of a message.
@@ -143,6 +145,15 @@ pub struct Overrides {
     pub workspace: Option<String>,
     /// The run's limit, milliseconds.
     pub deadline_ms: Option<u64>,
+    /// The thinking level of its models; none = as the session, else the configuration, says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thinking: Option<Thinking>,
+    /// The most tokens of an answer; none = as the model may. An answer that is cut there is not continued.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_output: Option<NonZeroU32>,
+    /// How its models choose their words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sampling: Option<Box<Sampling>>,
     /// Every call that would need approval is allowed.
     pub allow: bool,
     /// The sandbox of its commands; none = as configured.

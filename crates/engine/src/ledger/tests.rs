@@ -19,6 +19,7 @@ fn candidate(model: &str, profile: &str) -> Candidate {
         thinking: None::<Thinking>,
         images: true,
         structured_output: false,
+        sampling: crate::Sampling::default(),
         token_rate: 1_000,
         can_refresh: false,
         levels: vec![],

@@ -6,7 +6,7 @@ use crate::body::Content;
 use crate::event::{TitleAsked, TitleEnded, Usage};
 use crate::failure::{Failure, FailureClass};
 use crate::ids::{EffectKind, Moment};
-use crate::settings::Candidate;
+use crate::settings::{Candidate, Sampling};
 use crate::state::{Run, Session};
 use crate::tables::budget::Spent;
 use crate::tables::limits::{TITLE_ASKS, TITLE_INPUT, TITLE_TOKENS};
@@ -74,6 +74,12 @@ impl Candidate {
     /// The candidate as it is asked for a title: one line, and no thinking about it.
     #[must_use]
     pub fn for_title(&self) -> Self {
-        Self { max_output: self.max_output.min(TITLE_TOKENS), thinking: None, levels: vec![], ..self.clone() }
+        Self {
+            max_output: self.max_output.min(TITLE_TOKENS),
+            thinking: None,
+            levels: vec![],
+            sampling: Sampling::default(),
+            ..self.clone()
+        }
     }
 }

@@ -85,6 +85,7 @@ mod tests {
             thinking: None,
             images: true,
             structured_output: false,
+            sampling: crate::Sampling::default(),
             token_rate: 1_000,
             can_refresh: false,
             levels: vec![],

@@ -163,6 +163,11 @@ impl App {
         self.service.attach_for(Identity { process: looked.unwrap_or(Some(u32::MAX)), scopes })
     }
 
+    /// The names of the configured agents.
+    fn agents(&self) -> Vec<String> {
+        self.service.runtime.resolver().agents()
+    }
+
     /// Connects to the service as the user.
     async fn client(self: &Arc<Self>, peer: &Arc<Peer>) -> Result<(Client, Events), ClientError> {
         self.client_with(peer, Scopes::ALL, vec![]).await

@@ -133,7 +133,7 @@ async fn serve(app: &Arc<App>, stream: Upgraded, (peer, is_authorized): (&Arc<Pe
     // Neither direction waits for the other: a client that does not read is the service's to drop.
     tokio::select! {
         result = forward(&mut from_client, &mut write, &last_received) => result?,
-        result = show(BufReader::new(read), &mut to_client, &last_received) => result?,
+        result = show(BufReader::with_capacity(READ_BYTES, read), &mut to_client, &last_received) => result?,
     }
     Ok(())
 }

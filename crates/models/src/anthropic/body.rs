@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::ToolSpec;
+use engine::{Sampling, Thinking as Level, ToolSpec};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -13,12 +13,17 @@ use crate::files::Shown;
 use crate::model::{AssistantMessage, BlockContent, CallOf, ContentBlock, File, Message, Request};
 use crate::normalize::{self, Turn};
 use crate::rendering::{List, Object};
+use crate::sampling::decimal;
 use crate::structured;
 
 #[derive(Serialize)]
 struct Head<'a> {
     model: &'a str,
     max_tokens: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<f64>,
     stream: bool,
     #[serde(flatten)]
     asked: thinking::Asked<'a>,
@@ -107,9 +112,14 @@ pub(super) fn render(request: &Request) -> Vec<u8> {
 
 fn head(request: &Request, can_begin: bool) -> Head<'_> {
     let candidate = &request.candidate;
+    // Thinking allows none of it.
+    let thinks = candidate.thinking.is_some_and(|level| level != Level::Off);
+    let sampling = if thinks { Sampling::default() } else { candidate.sampling };
     Head {
         model: &candidate.model,
         max_tokens: candidate.max_output,
+        temperature: decimal(sampling.temperature),
+        top_p: decimal(sampling.top_p),
         stream: true,
         asked: thinking::asked(candidate, can_begin).with_schema(structured::schema_of(request)),
     }

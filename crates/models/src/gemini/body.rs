@@ -15,6 +15,7 @@ use crate::files::Shown;
 use crate::model::{AssistantMessage, BlockContent, CallOf, ContentBlock, File, Message, Request};
 use crate::normalize;
 use crate::rendering::{List, Object};
+use crate::sampling::decimal;
 use crate::structured::{self, GEMINI};
 use crate::wire::Json;
 
@@ -35,6 +36,10 @@ struct SystemInstruction<'a> {
 #[serde(rename_all = "camelCase")]
 struct GenerationConfig<'a> {
     max_output_tokens: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     thinking_config: Option<ThinkingConfig>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -143,6 +148,8 @@ fn head(request: &Request) -> Head<'_> {
         system_instruction: (!system.is_empty()).then(|| instruction(system)),
         generation_config: GenerationConfig {
             max_output_tokens: request.candidate.max_output,
+            temperature: decimal(request.candidate.sampling.temperature),
+            top_p: decimal(request.candidate.sampling.top_p),
             thinking_config: thinking(&request.candidate),
             response_mime_type: schema.map(|_| "application/json"),
             response_json_schema: schema,

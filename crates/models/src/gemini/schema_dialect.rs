@@ -111,6 +111,7 @@ mod tests {
             thinking: level,
             images: true,
             structured_output: false,
+            sampling: engine::Sampling::default(),
             token_rate: 1_000,
             can_refresh: false,
             levels: vec![],

@@ -159,6 +159,7 @@ fn failure(login: &Login, fault: Fault) -> Failure {
         thinking: None,
         images: true,
         structured_output: false,
+        sampling: engine::Sampling::default(),
         token_rate: 1_000,
         can_refresh: false,
         levels: vec![],

@@ -275,6 +275,7 @@ async fn ask(messages: &[Message]) -> (Option<CallOf>, String) {
             thinking: None,
             images: true,
             structured_output: false,
+            sampling: engine::Sampling::default(),
             token_rate: 1_000,
             can_refresh: false,
             levels: vec![],

@@ -9,6 +9,7 @@ use crate::files::Shown;
 use crate::model::{AssistantMessage, CallOf, File, Request};
 use crate::normalize;
 use crate::rendering::List;
+use crate::sampling::decimal;
 use crate::wire::{Json, Tool};
 
 #[derive(Serialize)]
@@ -34,6 +35,10 @@ enum Think {
 struct Options {
     num_ctx: u64,
     num_predict: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<f64>,
 }
 
 #[derive(Default, Serialize)]
@@ -86,7 +91,12 @@ fn head(candidate: &Candidate) -> Head<'_> {
         stream: true,
         truncate: false,
         think: candidate.thinking.map(|level| think(&candidate.model, level)),
-        options: Options { num_ctx: candidate.context_window.min(MOST_CONTEXT), num_predict: candidate.max_output },
+        options: Options {
+            num_ctx: candidate.context_window.min(MOST_CONTEXT),
+            num_predict: candidate.max_output,
+            temperature: decimal(candidate.sampling.temperature),
+            top_p: decimal(candidate.sampling.top_p),
+        },
     }
 }
 

@@ -13,6 +13,7 @@ use crate::files::Shown;
 use crate::model::{AssistantMessage, CallOf, File, Request};
 use crate::normalize;
 use crate::rendering::List;
+use crate::sampling::decimal;
 use crate::structured::{self, OPENAI_STRICT};
 use crate::wire::Tool;
 
@@ -25,6 +26,10 @@ struct Head<'a> {
     max_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_completion_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_effort: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -130,6 +135,8 @@ fn head(request: &Request) -> Head<'_> {
         stream_options: StreamOptions { include_usage: true },
         max_tokens: (!new_name).then_some(candidate.max_output),
         max_completion_tokens: new_name.then_some(candidate.max_output),
+        temperature: decimal(candidate.sampling.temperature),
+        top_p: decimal(candidate.sampling.top_p),
         // A candidate has a level only if its model is known to take one: other servers refuse the field.
         reasoning_effort: candidate.thinking.map(|level| effort::word(effort::name(&candidate.model), level)),
         response_format: structured::schema_of(request).map(response_format),
@@ -252,6 +259,7 @@ mod tests {
                 thinking: None,
                 images: true,
                 structured_output: false,
+                sampling: engine::Sampling::default(),
                 token_rate: 1_000,
                 can_refresh: false,
                 levels: vec![],

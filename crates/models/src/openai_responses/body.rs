@@ -14,6 +14,7 @@ use crate::files::Shown;
 use crate::model::{AssistantMessage, BlockContent, CallOf, ContentBlock, File, Request};
 use crate::normalize;
 use crate::rendering::List;
+use crate::sampling::decimal;
 use crate::structured::{self, OPENAI_STRICT};
 
 #[derive(Serialize)]
@@ -24,6 +25,10 @@ struct Head<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     instructions: &'a str,
     max_output_tokens: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     include: Option<[&'static str; 1]>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -135,6 +140,8 @@ fn head(request: &Request) -> Head<'_> {
         store: false,
         instructions: &request.system,
         max_output_tokens: candidate.max_output.max(LEAST_OUTPUT),
+        temperature: decimal(candidate.sampling.temperature),
+        top_p: decimal(candidate.sampling.top_p),
         include: reasons.then_some(["reasoning.encrypted_content"]),
         reasoning: thinking.map(|thinking| effort(effort::name(&candidate.model), thinking)),
         prompt_cache_key: request.cache_key.as_deref(),

@@ -94,6 +94,7 @@ pub(crate) fn request(system: &Arc<str>, tools: usize) -> Request {
             thinking: None,
             images: true,
             structured_output: false,
+            sampling: engine::Sampling::default(),
             token_rate: 1_000,
             can_refresh: false,
             levels: vec![],
@@ -254,5 +255,33 @@ fn r41_a_request_of_each_format_is_written_as_recorded() {
             std::fs::write(&path, &recorded).unwrap();
         }
         assert_eq!(recorded, std::fs::read_to_string(&path).unwrap(), "{path}");
+    }
+}
+
+/// R60: how words are chosen is written where each format has it, and nothing is written of what is left to the model.
+#[test]
+fn r60_sampling_is_in_its_place_in_each_format() {
+    let mut request = request(&Arc::from("Be brief."), 0);
+    request.messages = rich_conversation().into_iter().map(Cached::from).collect();
+    let body = |request: &Request| serde_json::from_slice::<serde_json::Value>(&ModelSet::body(request)).unwrap();
+    for (api, _) in Api::ALL.into_iter().filter(|(api, _)| *api != Api::Offline) {
+        request.endpoint.api = api;
+        request.candidate.thinking = None;
+        request.candidate.sampling = engine::Sampling::default();
+        let usual = body(&request).to_string();
+        assert!(!usual.contains("temperature") && !usual.contains("top_p") && !usual.contains("topP"), "{api:?}");
+        request.candidate.sampling = engine::Sampling { temperature: Some(700), top_p: Some(250) };
+        let written = body(&request);
+        let place = match api {
+            Api::Gemini => &written["generationConfig"],
+            Api::Ollama => &written["options"],
+            _ => &written,
+        };
+        let top_p = if api == Api::Gemini { "topP" } else { "top_p" };
+        assert_eq!((place["temperature"].as_f64(), place[top_p].as_f64()), (Some(0.7), Some(0.25)), "{api:?}");
+        if api == Api::Anthropic {
+            request.candidate.thinking = Some(engine::Thinking::High);
+            assert_eq!(body(&request)["temperature"], serde_json::Value::Null, "thinking allows none");
+        }
     }
 }

@@ -203,6 +203,19 @@ pub struct AgentParams {
     /// The time limit of the run, milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    /// The thinking level of this run; without it as the session, else the configuration, says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::ThinkingName>"))]
+    pub thinking: Option<engine::Thinking>,
+    /// The most tokens of each answer. One that reaches it ends there: it is not continued.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_output: Option<std::num::NonZeroU32>,
+    /// The temperature of this run's models, 0 to 2; without it the model's own. Thinking models may refuse it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// The share of the likeliest tokens of which one is chosen, 0 to 1; without it the model's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<f64>,
     /// Whether every call that needs approval is approved automatically.
     #[serde(default)]
     pub allow: bool,

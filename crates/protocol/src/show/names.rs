@@ -6,7 +6,7 @@
 use engine::tables::failover::{ErrorKind, FailureCategory, Recoverability};
 use engine::{
     Address, CallOutcome, Flags, Interrupt, Leg, ModeSource, Outcome, PlanStatus, QueueMode, ReceiptState, Resources,
-    StopReason, Timestamp, ToolClass, Usage,
+    StopReason, Thinking, Timestamp, ToolClass, Usage,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -92,6 +92,17 @@ pub(crate) enum ReceiptStateName {
     Cancelled,
     Refused,
     Ended,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "Thinking", rename_all = "snake_case")]
+pub(crate) enum ThinkingName {
+    Off,
+    Minimal,
+    Low,
+    Medium,
+    High,
+    Xhigh,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]

@@ -156,6 +156,7 @@ fn settings(model: &str) -> Settings {
         thinking: None,
         images: false,
         structured_output: false,
+        sampling: engine::Sampling::default(),
         token_rate: models::token_rate(model),
         can_refresh: false,
         levels: vec![],

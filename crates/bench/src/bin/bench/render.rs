@@ -80,6 +80,7 @@ fn request(prose: &mut Prose) -> Request {
             thinking: None,
             images: true,
             structured_output: false,
+            sampling: engine::Sampling::default(),
             token_rate: 1_000,
             can_refresh: false,
             levels: vec![],

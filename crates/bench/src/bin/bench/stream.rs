@@ -98,6 +98,7 @@ async fn seconds_alone(base_url: &str, text: &str) -> Result<f64, Problem> {
             thinking: None,
             images: true,
             structured_output: false,
+            sampling: engine::Sampling::default(),
             token_rate: 1_000,
             can_refresh: false,
             levels: vec![],

@@ -83,6 +83,7 @@ impl runtime::Resolver for Local {
             thinking: None,
             images: true,
             structured_output: false,
+            sampling: engine::Sampling::default(),
             token_rate: 1_000,
             can_refresh: false,
             levels: vec![],

@@ -416,6 +416,7 @@ pub(super) fn settings() -> Settings {
             thinking: None,
             images: true,
             structured_output: false,
+            sampling: engine::Sampling::default(),
             token_rate: 1_000,
             can_refresh: false,
             levels: vec![],

@@ -72,7 +72,7 @@ pub(super) const SECTIONS: &[(&str, &[Mistake])] = &[
             row("A flag is misspelled", &[], &["agent", "--modle", "offline", "-m", HI], 2, &["--model"]),
             row("A flag has no value", &[], &["agent", HI, "--model"], 2, &["--model"]),
             row("A flag has a value of the wrong kind", &[], &["agent", "--timeout", "soon", HI], 2, &["--timeout"]),
-            row("A flag of another tool", &[], &["agent", "--thinking", "high", HI], 2, &["/think"]),
+            row("A flag of another tool", &[], &["agent", "--effort", "high", HI], 2, &["--thinking"]),
             row("No questions, as another tool calls it", &[], &["--dangerously-skip-permissions", HI], 2, &["--yes"]),
             row("A chat command that does not exist", &[], &["/stat please"], 2, &["/status"]),
             row("Completions for a shell that does not exist", &[], &["completions", "basch"], 2, &["bash"]),

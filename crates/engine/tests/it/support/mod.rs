@@ -266,6 +266,7 @@ pub(crate) fn settings() -> Settings {
         thinking: None,
         images: true,
         structured_output: false,
+        sampling: engine::Sampling::default(),
         token_rate: 1_000,
         can_refresh: false,
         levels: vec![],

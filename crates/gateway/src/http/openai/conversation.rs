@@ -1,8 +1,10 @@
 //! What a request of chat completions says, as a message to an agent.
 
+use std::num::NonZeroU32;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use engine::Hash;
+use engine::{Hash, Thinking};
 use protocol::method::{AgentParams, Attachment};
 use serde::Deserialize;
 use serde_json::Value;
@@ -27,6 +29,11 @@ pub(super) struct ChatRequest {
     functions: Option<Vec<Value>>,
     user: Option<String>,
     response_format: Option<Value>,
+    temperature: Option<f64>,
+    top_p: Option<f64>,
+    max_tokens: Option<u64>,
+    max_completion_tokens: Option<u64>,
+    reasoning_effort: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -117,6 +124,10 @@ impl ChatRequest {
             idempotency_key: named.key.to_owned(),
             append_system: (!system.is_empty()).then_some(system),
             output_schema: self.schema()?,
+            thinking: self.thinking()?,
+            max_output: self.max_output()?,
+            temperature: self.temperature,
+            top_p: self.top_p,
             attachments,
             ..AgentParams::default()
         })
@@ -133,6 +144,21 @@ impl ChatRequest {
             return Err(Problem::invalid("`n` must be 1: an agent answers once"));
         }
         Ok(())
+    }
+
+    /// The most tokens of an answer.
+    fn max_output(&self) -> Result<Option<NonZeroU32>, Problem> {
+        let Some(most) = self.max_completion_tokens.or(self.max_tokens) else { return Ok(None) };
+        let most = u32::try_from(most).unwrap_or(u32::MAX);
+        NonZeroU32::new(most).map(Some).ok_or_else(|| Problem::invalid("an answer has at least one token"))
+    }
+
+    /// How much the model thinks.
+    fn thinking(&self) -> Result<Option<Thinking>, Problem> {
+        let Some(effort) = self.reasoning_effort.as_deref() else { return Ok(None) };
+        let level = if effort == "none" { "off" } else { effort };
+        let unknown = |_| Problem::invalid(format!("the effort `{}` is unknown", level.escape_debug()));
+        serde_json::from_value(Value::String(level.to_owned())).map(Some).map_err(unknown)
     }
 
     /// The JSON schema that the answer is to fit.

@@ -6,13 +6,13 @@ mod responses;
 
 use std::sync::Arc;
 
+use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
-use axum::{Extension, Json};
 use engine::{EffectId, RunId};
 use protocol::event::{AGENT_EVENT, AssistantLine, LifecycleLine, RunEnd, Stream};
-use protocol::method::{Agent, AgentAnswer, AgentsList, Ended, EventsSubscribe, NoParams, SubscribeParams};
+use protocol::method::{Agent, AgentAnswer, Ended, EventsSubscribe, SubscribeParams};
 use protocol::{Answers, Client, Event, Events};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
@@ -33,24 +33,15 @@ const SESSION: [&str; 2] = ["x-limulus-session", "x-openclaw-session-key"];
 const RUN: HeaderName = HeaderName::from_static("x-limulus-run");
 
 /// The agents as models.
-pub(super) async fn models(
-    State(app): State<Arc<App>>,
-    Extension(peer): Extension<Arc<Peer>>,
-) -> Result<Json<Value>, Problem> {
-    let (client, _events) = app.client(&peer).await?;
-    let agents = agents(&client).await?;
-    Ok(Json(json!({ "object": "list", "data": agents.iter().map(|name| shown(name)).collect::<Vec<_>>() })))
+pub(super) async fn models(State(app): State<Arc<App>>) -> Json<Value> {
+    let agents = app.agents();
+    Json(json!({ "object": "list", "data": agents.iter().map(|name| shown(name)).collect::<Vec<_>>() }))
 }
 
 /// One of them.
-pub(super) async fn model(
-    State(app): State<Arc<App>>,
-    Extension(peer): Extension<Arc<Peer>>,
-    Path(name): Path<String>,
-) -> Result<Json<Value>, Problem> {
+pub(super) async fn model(State(app): State<Arc<App>>, Path(name): Path<String>) -> Result<Json<Value>, Problem> {
     let agent = agent_of(&name);
-    let (client, _events) = app.client(&peer).await?;
-    known(&client, agent).await?;
+    known(&app, agent)?;
     Ok(Json(shown(agent)))
 }
 
@@ -58,14 +49,9 @@ fn shown(agent: &str) -> Value {
     json!({ "id": agent, "object": "model", "created": 0, "owned_by": "limulus" })
 }
 
-async fn agents(client: &Client) -> Result<Vec<String>, Problem> {
-    let listed = client.call::<AgentsList>(NoParams {}).await?;
-    Ok(listed.agents.into_iter().filter(|agent| agent.configured).map(|agent| agent.agent).collect())
-}
-
 /// An error if there is no such agent.
-async fn known(client: &Client, name: &str) -> Result<(), Problem> {
-    let agents = agents(client).await?;
+fn known(app: &App, name: &str) -> Result<(), Problem> {
+    let agents = app.agents();
     if agents.iter().any(|known| known == name) {
         return Ok(());
     }
@@ -123,8 +109,8 @@ async fn begin(
     named: Named<'_>,
 ) -> Result<Begun, Problem> {
     let message = request.message(named)?;
+    known(app, request.agent())?;
     let (client, events) = app.client(peer).await?;
-    known(&client, request.agent()).await?;
     let mut answers = client.ask::<Agent>(message)?;
     let run = match answers.next().await? {
         AgentAnswer::Accepted { run_id, .. } => run_id,

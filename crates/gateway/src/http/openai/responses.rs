@@ -36,6 +36,10 @@ struct ResponseRequest {
     text: Option<Value>,
     tools: Option<Vec<Value>>,
     background: Option<bool>,
+    temperature: Option<f64>,
+    top_p: Option<f64>,
+    max_output_tokens: Option<u64>,
+    reasoning: Option<Value>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -67,6 +71,8 @@ impl ResponseRequest {
         let request = json!({
             "model": self.model, "messages": instructions.chain(items).collect::<Vec<_>>(), "stream": self.stream,
             "user": self.user, "tools": self.tools, "response_format": format.map(schema),
+            "temperature": self.temperature, "top_p": self.top_p, "max_tokens": self.max_output_tokens,
+            "reasoning_effort": self.reasoning.as_ref().and_then(|reasoning| reasoning["effort"].as_str()),
         });
         serde_json::from_value(request)
             .map_err(|error| Problem::invalid(format!("`input` is not as expected: {error}")))

@@ -1,6 +1,6 @@
 //! `agent`, `agent.wait`, `chat.send` and `chat.abort`: messages and their runs.
 
-use engine::{Outcome, RunId};
+use engine::{Outcome, RunId, Thinking};
 use protocol::Answers;
 use protocol::method::{
     AbortParams, Agent, AgentAnswer, AgentParams, AgentWait, Attachment, Ended, ReceiptParams, ReceiptsGet, RunsAbort,
@@ -51,12 +51,24 @@ async fn message(operator: &Operator, params: &Value, text: String) -> Result<Ag
         model: named("model").map(str::to_owned),
         // 0 is none.
         timeout_ms: timeout_ms.filter(|ms| *ms > 0),
+        thinking: thinking(named("thinking"))?,
         append_system: (!append_system.is_empty()).then_some(append_system),
         system: named("system").map(str::to_owned),
         only_if: only_if.map_err(|error| Trouble::invalid(format!("`onlyIf`: {error}")))?,
         attachments: attachments(&params["attachments"])?,
         ..AgentParams::default()
     })
+}
+
+/// A thinking level by its name there.
+fn thinking(name: Option<&str>) -> Result<Option<Thinking>, Trouble> {
+    let level = match name {
+        None | Some("adaptive" | "default") => return Ok(None),
+        Some("max" | "ultra") => "xhigh",
+        Some(level) => level,
+    };
+    let unknown = |_| Trouble::invalid(format!("the thinking level `{}` is unknown", level.escape_debug()));
+    serde_json::from_value(level.into()).map(Some).map_err(unknown)
 }
 
 /// The text of a message.

@@ -108,12 +108,10 @@ pub(super) async fn status(operator: &Operator) -> Result<Value, Trouble> {
     }))
 }
 
-pub(super) async fn agents(operator: &Operator) -> Result<Value, Trouble> {
-    let listed = operator.client.call::<AgentsList>(NoParams {}).await?.agents;
-    let agents = listed.into_iter().filter(|agent| agent.configured);
-    let agents = agents.map(|agent| json!({ "id": agent.agent, "kind": "agent", "name": agent.agent }));
-    let agents = agents.collect::<Vec<_>>();
-    Ok(json!({ "defaultId": MAIN, "mainKey": "main", "scope": "per-sender", "agents": agents }))
+pub(super) fn agents(operator: &Operator) -> Value {
+    let names = operator.app.agents();
+    let agents = names.iter().map(|name| json!({ "id": name, "kind": "agent", "name": name })).collect::<Vec<_>>();
+    json!({ "defaultId": MAIN, "mainKey": "main", "scope": "per-sender", "agents": agents })
 }
 
 pub(super) fn identity(params: &Value) -> Value {
@@ -141,8 +139,8 @@ pub(super) async fn models(operator: &Operator, params: &Value) -> Value {
 }
 
 /// The configuration as its clients read it: which agents there are. The file itself is the user's, and has other names.
-pub(super) async fn config(operator: &Operator) -> Result<Value, Trouble> {
-    let agents = agents(operator).await?;
+pub(super) async fn config(operator: &Operator) -> Value {
+    let agents = agents(operator);
     let list = agents["agents"].as_array().into_iter().flatten();
     let list: Vec<_> = list.map(|agent| json!({ "id": agent["id"], "name": agent["name"] })).collect();
     let config = json!({ "agents": { "list": list }, "session": { "mainKey": "main", "scope": "per-sender" } });
@@ -152,12 +150,12 @@ pub(super) async fn config(operator: &Operator) -> Result<Value, Trouble> {
         tokio::task::spawn_blocking(move || std::fs::read(path).ok())
     };
     let written = reading.await.ok().flatten();
-    Ok(json!({
+    json!({
         "path": path.display().to_string(), "exists": written.is_some(), "raw": null,
         "parsed": config, "config": config, "runtimeConfig": config,
         "valid": true, "issues": [], "warnings": [], "legacyIssues": [],
         "hash": Hash::of(&written.unwrap_or_default()).to_string(),
-    }))
+    })
 }
 
 /// The commands of the chat.

@@ -10,7 +10,7 @@ use engine::policy::Principal;
 use engine::tables::routing::OnlyIf;
 use engine::{
     Acknowledgement, Attached, BodyKind, Command, Content, MessageId, Overrides, QueueMode, QueueSettings, Receipt,
-    SandboxMode, SenderOptions,
+    Sampling, SandboxMode, SenderOptions,
 };
 use protocol::Response;
 use protocol::method::{Agent, AgentAnswer, AgentParams, Attachment};
@@ -85,7 +85,7 @@ async fn command(
     service: &Arc<Service>,
     key: &SessionKey,
     message: MessageId,
-    (params, skill): (AgentParams, Option<Box<str>>),
+    (mut params, skill): (AgentParams, Option<Box<str>>),
 ) -> Result<Command, Error> {
     if params.message.trim().is_empty() {
         return Err(Error::invalid("the message is empty", "give a text"));
@@ -93,38 +93,11 @@ async fn command(
     if params.idempotency_key.is_empty() {
         return Err(Error::invalid("the idempotency key is empty", "make one for each message, for example a UUID"));
     }
+    let overrides = overrides_of(&mut params, skill)?;
     let options =
         SenderOptions { only_if: params.only_if, origin: params.origin, reply_to: params.reply_to, masked: 0 };
     options.check().map_err(|what| Error::invalid(what, "docs/protocol.md describes addresses"))?;
-    let overrides = Overrides {
-        compact: false,
-        workspace: params.workspace,
-        model: params.model,
-        deadline_ms: params.timeout_ms,
-        allow: params.allow,
-        sandbox: params.no_sandbox.then_some(SandboxMode::Off),
-        root: params.root,
-        unattended: params.unattended,
-        stop_before: params.stop_before,
-        plan: params.plan,
-        output_schema: params.output_schema.map(Box::new),
-        system: params.system.map(String::into_boxed_str),
-        append_system: params.append_system.map(String::into_boxed_str),
-        skill,
-    };
-    let prompts = [("system", &overrides.system), ("appendSystem", &overrides.append_system)];
-    for (name, text) in prompts.into_iter().filter_map(|(name, text)| Some((name, text.as_deref()?))) {
-        engine::check_prompt(text).map_err(|why| {
-            Error::invalid(format!("`{name}`: {why}"), "docs/prompt.md says what a prompt of your own replaces")
-        })?;
-    }
     let mode = mode_of(params.mode, &overrides)?;
-    if let Some(why) = overrides.stop_before.iter().find_map(|name| tools::tools_of(name).err()) {
-        return Err(Error::invalid(
-            format!("`stopBefore`: {why}"),
-            "docs/scripting.md says what each class stops before",
-        ));
-    }
     if let Some(schema) = overrides.output_schema.as_deref().cloned() {
         let checked = tools::SchemaChecker::of_this_program().check_schema(schema).await;
         checked.map_err(|why| Error::invalid(format!("`outputSchema`: {why}"), "docs/scripting.md shows one"))?;
@@ -155,6 +128,56 @@ async fn command(
         attachments,
         options,
     })
+}
+
+/// What a message asks of its run, checked.
+fn overrides_of(params: &mut AgentParams, skill: Option<Box<str>>) -> Result<Overrides, Error> {
+    let sampling = Sampling {
+        temperature: thousandths("temperature", params.temperature, 2.0)?,
+        top_p: thousandths("topP", params.top_p, 1.0)?,
+    };
+    let overrides = Overrides {
+        compact: false,
+        workspace: params.workspace.take(),
+        model: params.model.take(),
+        deadline_ms: params.timeout_ms,
+        thinking: params.thinking,
+        max_output: params.max_output,
+        sampling: Some(Box::new(sampling)).filter(|sampling| !sampling.is_usual()),
+        allow: params.allow,
+        sandbox: params.no_sandbox.then_some(SandboxMode::Off),
+        root: params.root,
+        unattended: params.unattended,
+        stop_before: std::mem::take(&mut params.stop_before),
+        plan: params.plan,
+        output_schema: params.output_schema.take().map(Box::new),
+        system: params.system.take().map(String::into_boxed_str),
+        append_system: params.append_system.take().map(String::into_boxed_str),
+        skill,
+    };
+    let prompts = [("system", &overrides.system), ("appendSystem", &overrides.append_system)];
+    for (name, text) in prompts.into_iter().filter_map(|(name, text)| Some((name, text.as_deref()?))) {
+        engine::check_prompt(text).map_err(|why| {
+            Error::invalid(format!("`{name}`: {why}"), "docs/prompt.md says what a prompt of your own replaces")
+        })?;
+    }
+    if let Some(why) = overrides.stop_before.iter().find_map(|name| tools::tools_of(name).err()) {
+        return Err(Error::invalid(
+            format!("`stopBefore`: {why}"),
+            "docs/scripting.md says what each class stops before",
+        ));
+    }
+    Ok(overrides)
+}
+
+/// A number that is at least 0 and at most this, in thousandths.
+fn thousandths(name: &str, number: Option<f64>, most: f64) -> Result<Option<u32>, Error> {
+    let Some(number) = number else { return Ok(None) };
+    if !(0.0..=most).contains(&number) {
+        return Err(Error::invalid(format!("`{name}` is {number}"), format!("give a number from 0 to {most}")));
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is between 0 and 2,000")]
+    Ok(Some((number * 1_000.0).round() as u32))
 }
 
 /// The mode of a message. What is asked of its run is asked of no other: such a message joins no run.

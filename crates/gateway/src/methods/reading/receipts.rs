@@ -18,7 +18,7 @@ impl Reads for ReceiptsGet {
             None => Ok::<_, Error>(read.sessions()?),
         };
         let (session, receipt) = match (&params.id, &params.key) {
-            (Some(id), None) => by_id(read, sessions()?, id)?,
+            (Some(id), None) => by_id(read, (params.session.is_none(), sessions), id)?,
             (None, Some(key)) => by_key(read, sessions()?, key)?,
             _ => {
                 return Err(Error::invalid("a receipt has an id or a key", "name one of the two: `id` or `key`"));
@@ -31,16 +31,24 @@ impl Reads for ReceiptsGet {
 type Found = (SessionRow, ReceiptRow);
 
 /// The receipt of the message with this id, or of the message that began the run with this id; they are the same.
-fn by_id(read: &dyn Read, mut sessions: Vec<SessionRow>, id: &str) -> Result<Found, Error> {
+fn by_id(
+    read: &dyn Read,
+    (in_any, sessions): (bool, impl FnOnce() -> Result<Vec<SessionRow>, Error>),
+    id: &str,
+) -> Result<Found, Error> {
     let message: MessageId =
         id.parse().map_err(|error: engine::InvalidId| Error::invalid(error.to_string(), "write the whole id"))?;
-    let receipt = read.receipt(message)?;
-    let session = receipt.as_ref().and_then(|receipt| {
-        let at = sessions.iter().position(|session| session.session == receipt.session)?;
-        Some(sessions.swap_remove(at))
-    });
-    if let Some(found) = session.zip(receipt) {
-        return Ok(found);
+    if let Some(receipt) = read.receipt(message)? {
+        // The session of a run is found at once; that of a message which waits is one of all.
+        let of_run = if in_any { read.session_of_run(receipt.run)? } else { None };
+        let of_run = of_run.filter(|session| session.session == receipt.session);
+        let found = match of_run {
+            Some(session) => Some(session),
+            None => sessions()?.into_iter().find(|session| session.session == receipt.session),
+        };
+        if let Some(session) = found {
+            return Ok((session, receipt));
+        }
     }
     Err(unknown(&format!("there is no message {message}")))
 }

@@ -154,6 +154,7 @@ pub(crate) fn request_of(api: Api, base_url: &str) -> Request {
             thinking: None,
             images: true,
             structured_output: false,
+            sampling: engine::Sampling::default(),
             token_rate: 1_000,
             can_refresh: false,
             levels: vec![],

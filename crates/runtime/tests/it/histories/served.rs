@@ -58,6 +58,7 @@ impl Served {
             thinking: self.thinking,
             images: self.provider != "deepseek",
             structured_output: false,
+            sampling: engine::Sampling::default(),
             token_rate: 1_000,
             can_refresh: false,
             levels: vec![],
