@@ -163,6 +163,27 @@ fn r43_r60_an_agent_answers_a_client_of_openclaw_twice() {
     assert_eq!(client.refused("sessions.reset", &json!({ "key": "main" }))["details"]["code"], "MISSING_SCOPE");
 }
 
+/// R43, R60: however short a run is, its client knows that its message is accepted before it is shown anything of it.
+#[test]
+fn r43_r60_a_run_is_shown_after_its_message_is_accepted() {
+    let home = Home::new();
+    let web = Web::start(&home);
+    let mut client = OpenClaw::connect(&web, &SCOPES, &[]);
+    for at in 0..40 {
+        let key = new_key();
+        let (method, params) = match at % 3 {
+            0 => ("chat.send", send(&key, "hello")),
+            1 => ("chat.send", send(&key, "/status")),
+            _ => ("agent", json!({ "message": "hello", "idempotencyKey": key })),
+        };
+        let id = client.ask(method, &params);
+        let accepted = client.response(&id);
+        assert_eq!((&accepted["ok"], &accepted["payload"]["runId"]), (&json!(true), &json!(key)), "{accepted}");
+        assert!(!client.has_seen(&key), "{method} {params}");
+        client.event("chat", |payload| payload["runId"] == json!(key) && is_final(payload));
+    }
+}
+
 /// R17, R60: an abort ends the run, keeps what was said, and every client sees it.
 #[test]
 fn r17_r60_a_run_of_the_chat_is_aborted() {

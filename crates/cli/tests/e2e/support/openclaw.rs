@@ -79,6 +79,11 @@ impl OpenClaw {
         }
     }
 
+    /// Whether an event of this run has come already.
+    pub(crate) fn has_seen(&self, run: &str) -> bool {
+        self.events.iter().any(|event| event["payload"]["runId"] == run)
+    }
+
     /// The result of a request.
     pub(crate) fn call(&mut self, method: &str, params: &Value) -> Value {
         let id = self.ask(method, params);

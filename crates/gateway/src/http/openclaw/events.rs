@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use engine::{CallOutcome, EffectId, Outcome, RunId};
 use protocol::chat::{Chat, ChatState};
@@ -18,6 +19,8 @@ use views::events::Chats;
 use super::approvals;
 use super::{Operator, server, sessions};
 
+/// How long the first event of a run waits for the response to its message.
+const ANSWERED: Duration = Duration::from_secs(1);
 /// Ticks between two reports of how the service is.
 const TICKS: u32 = 2;
 
@@ -83,6 +86,8 @@ impl Shown {
             && RunId::from(*message) == run
         {
             operator.runs.learn(run, key);
+            // One that takes too long is not waited for: the others are shown meanwhile.
+            let _ = tokio::time::timeout(ANSWERED, operator.unanswered.answered(key)).await;
         }
         if let Stream::Assistant(AssistantLine::Delta(delta)) = &line.what {
             self.catch_up(operator, line, run, delta).await;

@@ -94,8 +94,12 @@ pub(super) fn waits(method: &str) -> bool {
     WAITING.contains(&method)
 }
 
-/// The result of a request.
-pub(super) async fn answer(operator: &Operator, id: &str, (method, params): (&str, Value)) -> Result<Value, Trouble> {
+/// The result of a request; none if its response is sent already.
+pub(super) async fn answer(
+    operator: &Operator,
+    id: &str,
+    (method, params): (&str, Value),
+) -> Result<Option<Value>, Trouble> {
     let known = METHODS.iter().copied().chain(own()).find(|(name, _)| *name == method);
     let Some((name, scope)) = known else {
         let name: String = method.chars().take(NAME_CHARS).collect();
@@ -106,6 +110,14 @@ pub(super) async fn answer(operator: &Operator, id: &str, (method, params): (&st
     }
     if !params.is_null() && !params.is_object() {
         return Err(Trouble::invalid(format!("invalid {name} params: they are an object")));
+    }
+    let send = match name {
+        "chat.send" => Some(params.clone()),
+        "sessions.send" => Some(with_session_key(&params)),
+        _ => None,
+    };
+    if let Some(params) = send {
+        return runs::send(operator, id, &params).await.map(|()| None);
     }
     let of_service = async {
         Ok(Some(match name {
@@ -119,7 +131,6 @@ pub(super) async fn answer(operator: &Operator, id: &str, (method, params): (&st
             "usage.cost" => server::usage_cost(operator).await?,
             "agent" => runs::agent(operator, id, &params).await?,
             "agent.wait" => runs::wait(operator, &params).await?,
-            "chat.send" => runs::send(operator, &params).await?,
             "chat.abort" => runs::abort(operator, &params).await?,
             "chat.history" => history::history(operator, &params).await?,
             "exec.approval.list" => approvals::list(operator, Kind::Command).await?,
@@ -136,15 +147,15 @@ pub(super) async fn answer(operator: &Operator, id: &str, (method, params): (&st
         }))
     };
     if let Some(result) = of_service.await? {
-        return Ok(result);
+        return Ok(Some(result));
     }
     if let Some(result) = of_sessions(operator, name, &params).await? {
-        return Ok(result);
+        return Ok(Some(result));
     }
     match server::nothing(operator, name) {
-        Some(nothing) => Ok(nothing),
+        Some(nothing) => Ok(Some(nothing)),
         // Its lines are events of their own.
-        None => Ok(operator.client.request(name, params).await?),
+        None => Ok(Some(operator.client.request(name, params).await?)),
     }
 }
 
@@ -165,7 +176,6 @@ async fn of_sessions(operator: &Operator, method: &str, params: &Value) -> Resul
         "sessions.messages.subscribe" => json!({ "subscribed": true, "key": params["key"] }),
         "sessions.messages.unsubscribe" => json!({ "subscribed": false, "key": params["key"] }),
         "sessions.create" => sessions::create(operator, params).await?,
-        "sessions.send" => runs::send(operator, &with_session_key(params)).await?,
         "sessions.abort" => runs::abort(operator, &with_session_key(params)).await?,
         "sessions.patch" => sessions::patch(operator, params).await?,
         "sessions.reset" => sessions::reset(operator, params).await?,

@@ -13,6 +13,7 @@ mod server;
 mod sessions;
 mod trouble;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -23,7 +24,7 @@ use protocol::method::{Cap, EventsSubscribe, SubscribeParams};
 use protocol::{Client, Scope};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::{Mutex, Semaphore, mpsc};
+use tokio::sync::{Mutex, Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Error, Message};
@@ -72,8 +73,46 @@ pub(super) struct Operator {
     /// The number of the last event. Held while one is sent, so that they arrive in order.
     last_event: Mutex<u64>,
     frames: mpsc::Sender<Message>,
+    unanswered: Unanswered,
     /// Responses that are made at once.
     places: Semaphore,
+}
+
+/// Messages whose acceptance the client is still to be shown, by their keys: nothing of their runs is shown before, or it would take a
+/// run that has ended for one that begins.
+#[derive(Debug, Default)]
+struct Unanswered(std::sync::Mutex<HashMap<String, watch::Sender<()>>>);
+
+/// One of them, until it is dropped.
+struct Pending<'a> {
+    all: &'a Unanswered,
+    key: String,
+}
+
+impl Unanswered {
+    fn add(&self, key: &str) -> Pending<'_> {
+        self.lock().insert(key.to_owned(), watch::Sender::new(()));
+        Pending { all: self, key: key.to_owned() }
+    }
+
+    /// Waits until the client was shown that this message is accepted, if it is to be shown that.
+    async fn answered(&self, key: &str) {
+        let waiting = self.lock().get(key).map(watch::Sender::subscribe);
+        if let Some(mut waiting) = waiting {
+            // It ends with the sender.
+            while waiting.changed().await.is_ok() {}
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, watch::Sender<()>>> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        self.all.lock().remove(&self.key);
+    }
 }
 
 /// The first frame of a client, with what it was sent before.
@@ -143,6 +182,7 @@ async fn admitted(
         follows_sessions: AtomicBool::new(false),
         last_event: Mutex::new(0),
         frames,
+        unanswered: Unanswered::default(),
         places: Semaphore::new(PLACES),
     };
     Ok((Arc::new(operator), events, outgoing))
@@ -194,7 +234,9 @@ async fn read(
             // Each response may be large: the next one is made when the one before it is on its way.
             let _place = if methods::waits(&method) { None } else { operator.places.acquire().await.ok() };
             let answer = Box::pin(methods::answer(&operator, &id, (&method, params))).await;
-            operator.respond(&id, &answer).await;
+            if let Some(answer) = answer.transpose() {
+                operator.respond(&id, &answer).await;
+            }
             waiting.fetch_sub(1, Ordering::Relaxed);
         });
     }

@@ -105,6 +105,7 @@ fn attachments(list: &Value) -> Result<Vec<Attachment>, Trouble> {
 pub(super) async fn agent(operator: &Operator, id: &str, params: &Value) -> Result<Value, Trouble> {
     let message = message(operator, params, text(params)?).await?;
     let (key, session) = (message.idempotency_key.clone(), message.session_key.clone());
+    let pending = operator.unanswered.add(&key);
     let (run, mut answers) = match begin(operator, message).await? {
         Begun::Run(run, answers) => (run, answers),
         Begun::Command(text) => return Ok(completed(&key, &[text], &json!({ "durationMs": 0 }))),
@@ -115,6 +116,7 @@ pub(super) async fn agent(operator: &Operator, id: &str, params: &Value) -> Resu
         "status": "accepted", "acceptedAt": operator.now(),
     });
     operator.respond(id, &Ok(accepted)).await;
+    drop(pending);
     let ended = match answers.next().await? {
         AgentAnswer::Ok(ended) | AgentAnswer::Error(ended) | AgentAnswer::Timeout(ended) => ended,
         AgentAnswer::Accepted { .. } | AgentAnswer::Command { .. } => {
@@ -185,42 +187,49 @@ fn meta(ended: &Ended) -> Value {
     })
 }
 
-/// `chat.send`: the answer comes in `chat` events.
-pub(super) async fn send(operator: &Operator, params: &Value) -> Result<Value, Trouble> {
+/// `chat.send`: its response is sent here, and the answer comes in `chat` events behind it.
+pub(super) async fn send(operator: &Operator, id: &str, params: &Value) -> Result<(), Trouble> {
     let text = text(params)?;
     sessions::key(params, "sessionKey")?;
     let message = message(operator, params, text).await?;
     let (key, session) = (message.idempotency_key.clone(), message.session_key.clone());
     if message.message.trim().eq_ignore_ascii_case("/stop") {
-        return stop(operator, &session).await;
+        operator.respond(id, &Ok(stop(operator, &session).await?)).await;
+        return Ok(());
     }
-    let known = ReceiptParams { key: Some(key.clone()), session: Some(session.clone()), id: None };
-    if let Ok(receipt) = operator.client.call::<ReceiptsGet>(known).await {
-        let name = operator.runs.of(&operator.client, receipt.run).await;
-        return match receipt.outcome {
-            None => Ok(json!({ "runId": name, "status": "in_flight" })),
-            Some(Outcome::Completed) => Ok(json!({ "runId": name, "status": "ok" })),
-            Some(_) => {
-                let summary = receipt.error.unwrap_or_default();
-                Ok(json!({ "runId": name, "status": "error", "summary": summary }))
-            }
-        };
+    if let Some(known) = known(operator, &key, &session).await {
+        operator.respond(id, &Ok(known)).await;
+        return Ok(());
     }
-    match begin(operator, message).await? {
-        Begun::Run(run, _) => {
-            let name = operator.runs.of(&operator.client, run).await;
-            Ok(json!({ "runId": name, "status": "started" }))
-        }
-        Begun::Command(text) => {
-            let said = json!({ "role": "assistant", "content": [{ "type": "text", "text": text }], "timestamp": operator.now() });
-            let payload = json!({
-                "runId": key, "sessionKey": session, "agentId": sessions::agent_of(&session),
-                "seq": 0, "state": "final", "message": said,
-            });
-            operator.event("chat", payload).await;
-            Ok(json!({ "runId": key, "status": "started" }))
-        }
+    let pending = operator.unanswered.add(&key);
+    let begun = begin(operator, message).await?;
+    let name = match &begun {
+        Begun::Run(run, _) => operator.runs.of(&operator.client, *run).await,
+        Begun::Command(_) => key,
+    };
+    operator.respond(id, &Ok(json!({ "runId": name, "status": "started" }))).await;
+    drop(pending);
+    if let Begun::Command(text) = begun {
+        let content = json!([{ "type": "text", "text": text }]);
+        let payload = json!({
+            "runId": name, "sessionKey": session, "agentId": sessions::agent_of(&session), "seq": 0, "state": "final",
+            "message": { "role": "assistant", "content": content, "timestamp": operator.now() },
+        });
+        operator.event("chat", payload).await;
     }
+    Ok(())
+}
+
+/// What became of a message that was sent before.
+async fn known(operator: &Operator, key: &str, session: &str) -> Option<Value> {
+    let known = ReceiptParams { key: Some(key.to_owned()), session: Some(session.to_owned()), id: None };
+    let receipt = operator.client.call::<ReceiptsGet>(known).await.ok()?;
+    let name = operator.runs.of(&operator.client, receipt.run).await;
+    Some(match receipt.outcome {
+        None => json!({ "runId": name, "status": "in_flight" }),
+        Some(Outcome::Completed) => json!({ "runId": name, "status": "ok" }),
+        Some(_) => json!({ "runId": name, "status": "error", "summary": receipt.error }),
+    })
 }
 
 /// `chat.abort`: the run of this name, or all of the session.
