@@ -154,5 +154,12 @@ fn r60_the_terminal_of_openclaw_answers_approval_requests() {
     terminal.until("→ Allow once");
     terminal.type_keys(&["Enter"]);
     terminal.until("plugin approval: allowed once");
+    // What ends at once has ended for it too.
+    for (text, answer) in [("hello", "offline model"), ("/status", "agent:main:main is idle")] {
+        terminal.until("connected | idle");
+        say(&terminal, text);
+        terminal.until(answer);
+    }
+    terminal.until("connected | idle");
     crate::support::until("the command has run", || home.text("ledger") == "ran\n");
 }

@@ -71,8 +71,8 @@ const METHODS: [(&str, Scope); 54] = [
     ("sessions.compact", Admin),
 ];
 
-/// Methods that wait for the end of a run. All others hold a place until their response is sent.
-const WAITING: [&str; 2] = ["agent", "agent.wait"];
+/// Methods that wait for the end of a run, or for a client. All others hold a place until their response is sent.
+const WAITING: [&str; 4] = ["agent", "agent.wait", "chat.send", "sessions.send"];
 
 /// Characters of a name that is repeated in an error.
 const NAME_CHARS: usize = 80;
@@ -89,7 +89,7 @@ fn own() -> impl Iterator<Item = (&'static str, Scope)> {
     OWN.iter().filter(move |own| is_ours(own.name) && !is_there(own.name)).map(|own| (own.name, own.scope))
 }
 
-/// Whether the response may take as long as a run.
+/// Whether it may take as long as a run.
 pub(super) fn waits(method: &str) -> bool {
     WAITING.contains(&method)
 }
