@@ -29,7 +29,7 @@ fn text(payload: &Value) -> &str {
     payload["message"]["content"][0]["text"].as_str().unwrap_or_default()
 }
 
-/// R60: the handshake says what there is and what the client may do; who is refused is told why, by a code.
+/// R60: the handshake says what there is and what the client may do; a refusal has a code.
 #[test]
 fn r60_a_client_of_openclaw_connects() {
     let home = Home::new();
@@ -331,6 +331,23 @@ fn r60_a_client_of_openclaw_answers_approval_requests() {
             assert_eq!(home.text("ledger"), ends, "{last}");
         }
     }
+}
+
+/// R15, R60: a request that its run takes with it is closed for the client too; params are large only with attachments.
+#[test]
+fn r15_r60_a_request_ends_with_its_run() {
+    let home = Home::new();
+    let web = Web::start(&home);
+    let mut client = OpenClaw::connect(&web, &SCOPES, &["plugin-approvals"]);
+    client.call("chat.send", &send(&new_key(), "run `echo ran >> ledger`"));
+    let asked = client.event("plugin.approval.requested", |_| true);
+    client.call("chat.abort", &json!({ "sessionKey": "main" }));
+    let closed = client.event("plugin.approval.resolved", |_| true);
+    assert_eq!((&closed["id"], &closed["decision"]), (&asked["id"], &json!("deny")));
+    assert_eq!(client.call("plugin.approval.list", &json!({})), json!([]));
+    let large = client.refused("health", &json!({ "x": vec![json!([]); 500_000] }));
+    assert!(large["message"].as_str().expect("why").contains("attachments"), "{large}");
+    assert_eq!(client.call("health", &json!({}))["ok"], true);
 }
 
 /// R10, R60: who stops the service is announced to its clients, and after a kill they find their runs by the same names.

@@ -14,9 +14,9 @@ use protocol::method::{
 };
 use serde_json::{Map, Value, json};
 
-use super::App;
 use super::peer::Peer;
 use super::problem::Problem;
+use super::{App, parsed};
 use crate::methods;
 
 /// The header with the idempotency key of a message.
@@ -50,7 +50,7 @@ pub(super) async fn call(
         return Err(Problem::invalid(format!("`{method}` needs a connection that stays"))
             .with_hint("use a WebSocket, or GET /v1/runs/ID/events, /v1/sessions/KEY/events or /v1/events"));
     }
-    let params = object(&body)?;
+    let params = object(body).await?;
     asked((&app, &peer), &method, Value::Object(params)).await.map(Json)
 }
 
@@ -61,7 +61,7 @@ pub(super) async fn start(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
-    let mut params = object(&body)?;
+    let mut params = object(body).await?;
     let key = idempotency_key(&headers)?;
     params.entry("idempotencyKey").or_insert_with(|| key.into());
     params.entry("sessionKey").or_insert_with(|| "main".into());
@@ -131,9 +131,9 @@ async fn asked((app, peer): (&Arc<App>, &Arc<Peer>), method: &str, params: Value
 }
 
 /// The JSON object of a body; an empty body is an empty one.
-fn object(body: &[u8]) -> Result<Map<String, Value>, Problem> {
+async fn object(body: Bytes) -> Result<Map<String, Value>, Problem> {
     if body.trim_ascii().is_empty() {
         return Ok(Map::new());
     }
-    serde_json::from_slice(body).map_err(|error| Problem::invalid(format!("the body is no JSON object: {error}")))
+    parsed(body).await.map_err(|error| Problem::invalid(format!("the body is no JSON object: {error}")))
 }

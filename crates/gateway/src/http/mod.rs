@@ -20,15 +20,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use protocol::limits::FRAME_BYTES;
+use protocol::limits::{FRAME_BYTES, OFF_THREAD_BYTES};
 use protocol::method::{Cap, ClientInfo, ConnectParams};
 use protocol::{Client, ClientError, Events, PROTOCOL, Scopes};
+use serde::de::{DeserializeOwned, Error as _};
 use tokio::io::DuplexStream;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -152,6 +154,15 @@ async fn accept(socket: &TcpListener, router: &Router) {
             }
         });
     }
+}
+
+/// The JSON of a client. What is large is parsed on a thread that may block: the sessions go on meanwhile.
+async fn parsed<T: DeserializeOwned + Send + 'static>(bytes: Bytes) -> serde_json::Result<T> {
+    if bytes.len() <= OFF_THREAD_BYTES {
+        return serde_json::from_slice(&bytes);
+    }
+    let parsing = tokio::task::spawn_blocking(move || serde_json::from_slice(&bytes));
+    parsing.await.unwrap_or_else(|error| Err(serde_json::Error::custom(error)))
 }
 
 impl App {

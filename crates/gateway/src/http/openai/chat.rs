@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 
 use super::conversation::{ChatRequest, Named};
 use super::{Begun, Piece, begin, now, session, with_run};
-use crate::http::App;
 use crate::http::api::idempotency_key;
 use crate::http::events::{Gone, ToClient, response};
 use crate::http::peer::Peer;
 use crate::http::problem::Problem;
+use crate::http::{App, parsed};
 
 /// Answers a conversation.
 pub(in crate::http) async fn chat(
@@ -27,7 +27,7 @@ pub(in crate::http) async fn chat(
     body: Bytes,
 ) -> Result<Response, Problem> {
     let request: ChatRequest =
-        serde_json::from_slice(&body).map_err(|error| Problem::invalid(format!("the body is no request: {error}")))?;
+        parsed(body).await.map_err(|error| Problem::invalid(format!("the body is no request: {error}")))?;
     let key = idempotency_key(&headers)?;
     let completion = |id: String| Completion { id, model: request.agent().to_owned(), created: now(&app) };
     let named = Named { session: session(&headers)?, key: &key };

@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 
 use super::conversation::{ChatRequest, Named};
 use super::{Begun, Piece, begin, now, session, with_run};
-use crate::http::App;
 use crate::http::api::idempotency_key;
 use crate::http::events::{Gone, ToClient, response};
 use crate::http::peer::Peer;
 use crate::http::problem::Problem;
+use crate::http::{App, parsed};
 
 /// What stands before the id of a run in that of its response.
 const ID: &str = "resp_";
@@ -107,7 +107,7 @@ pub(in crate::http) async fn respond(
     body: Bytes,
 ) -> Result<Response, Problem> {
     let request: ResponseRequest =
-        serde_json::from_slice(&body).map_err(|error| Problem::invalid(format!("the body is no request: {error}")))?;
+        parsed(body).await.map_err(|error| Problem::invalid(format!("the body is no request: {error}")))?;
     let chat = request.as_chat()?;
     let key = idempotency_key(&headers)?;
     let before = match &request.previous_response_id {

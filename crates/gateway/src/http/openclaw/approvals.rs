@@ -1,5 +1,6 @@
 //! Approval requests and questions of models, as its clients know them.
 
+use engine::CallId;
 use protocol::method::{
     AlwaysParams, AlwaysScope, AnswerParams, ApprovalParams, ApprovalShown, ApprovalsList, ApprovalsListParams,
     ApprovalsResolve, ApprovalsShow, QuestionAnswerParams, QuestionParams, QuestionShown, QuestionsAnswer,
@@ -82,8 +83,7 @@ pub(super) async fn asked(operator: &Operator, asked: &Asked) {
 }
 
 /// Shows the client that a request is closed.
-pub(super) async fn answered(operator: &Operator, answered: &Answered) {
-    let Some(call) = answered.call else { return };
+pub(super) async fn answered(operator: &Operator, call: CallId, answered: &Answered) {
     let id = call.to_string();
     if let Ok(shown) = operator.client.call::<ApprovalsShow>(ApprovalParams { id: id.clone() }).await {
         let decision = if answered.allow == Some(true) { "allow-once" } else { "deny" };

@@ -1,11 +1,11 @@
 //! What happens in sessions, as events that its clients know: the state of runs, the answer so far at most every 150 ms, calls of tools,
 //! approval requests.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use engine::{CallOutcome, EffectId, Outcome, RunId};
+use engine::{CallId, CallOutcome, EffectId, Outcome, RunId};
 use protocol::chat::{Chat, ChatState};
 use protocol::event::{AGENT_EVENT, AssistantLine, CompactionLine, Delta, LifecycleLine, QueueLine, Stream, ToolLine};
 use protocol::method::{RunParams, RunsShow};
@@ -29,6 +29,8 @@ const TICKS: u32 = 2;
 struct Shown {
     chats: Chats,
     runs: HashMap<RunId, ShownRun>,
+    /// The calls that wait for a person, as far as it knows.
+    asked: BTreeSet<CallId>,
     ticks: u32,
 }
 
@@ -59,11 +61,12 @@ pub(super) async fn pass_on(operator: &Operator, mut events: Events) -> (CloseCo
         } else if event == Asked::NAME
             && let Ok(asked) = Asked::deserialize(&payload)
         {
+            shown.asked.insert(asked.call);
             approvals::asked(operator, &asked).await;
         } else if event == Answered::NAME
             && let Ok(answered) = Answered::deserialize(&payload)
         {
-            approvals::answered(operator, &answered).await;
+            shown.answered(operator, answered).await;
         } else if event == Tick::NAME {
             operator.event("tick", json!({ "ts": operator.now() })).await;
             shown.ticks += 1;
@@ -80,6 +83,14 @@ pub(super) async fn pass_on(operator: &Operator, mut events: Events) -> (CloseCo
 }
 
 impl Shown {
+    /// A request is closed, or all of a run that has ended.
+    async fn answered(&mut self, operator: &Operator, answered: Answered) {
+        let is_closed = |call: &CallId| answered.call == Some(*call) || answered.run == Some(call.run);
+        for call in self.asked.extract_if(.., |call| is_closed(call)).collect::<Vec<_>>() {
+            approvals::answered(operator, call, &answered).await;
+        }
+    }
+
     async fn line(&mut self, operator: &Operator, line: &Event) {
         let Some(run) = line.run else { return };
         if let Stream::Queue(QueueLine::Accepted { key: Some(key), message, .. }) = &line.what
@@ -101,7 +112,7 @@ impl Shown {
             return;
         }
         let name = operator.runs.of(&operator.client, run).await;
-        let is_over = line.run_end().is_some();
+        let is_over = chat.as_ref().is_some_and(|chat| chat.state != ChatState::Delta);
         if let Some((stream, data)) = data
             && (stream != "tool" || operator.of.shows_tools)
         {

@@ -89,6 +89,11 @@ fn own() -> impl Iterator<Item = (&'static str, Scope)> {
     OWN.iter().filter(move |own| is_ours(own.name) && !is_there(own.name)).map(|own| (own.name, own.scope))
 }
 
+/// Whether a request may have attachments.
+pub(super) fn takes_attachments(method: &str) -> bool {
+    ["agent", "chat.send", "sessions.send"].contains(&method)
+}
+
 /// Whether it may take as long as a run.
 pub(super) fn waits(method: &str) -> bool {
     WAITING.contains(&method)
@@ -111,12 +116,8 @@ pub(super) async fn answer(
     if !params.is_null() && !params.is_object() {
         return Err(Trouble::invalid(format!("invalid {name} params: they are an object")));
     }
-    let send = match name {
-        "chat.send" => Some(params.clone()),
-        "sessions.send" => Some(with_session_key(&params)),
-        _ => None,
-    };
-    if let Some(params) = send {
+    let params = if ["sessions.send", "sessions.abort"].contains(&name) { with_session_key(params) } else { params };
+    if ["chat.send", "sessions.send"].contains(&name) {
         return runs::send(operator, id, &params).await.map(|()| None);
     }
     let of_service = async {
@@ -176,7 +177,7 @@ async fn of_sessions(operator: &Operator, method: &str, params: &Value) -> Resul
         "sessions.messages.subscribe" => json!({ "subscribed": true, "key": params["key"] }),
         "sessions.messages.unsubscribe" => json!({ "subscribed": false, "key": params["key"] }),
         "sessions.create" => sessions::create(operator, params).await?,
-        "sessions.abort" => runs::abort(operator, &with_session_key(params)).await?,
+        "sessions.abort" => runs::abort(operator, params).await?,
         "sessions.patch" => sessions::patch(operator, params).await?,
         "sessions.reset" => sessions::reset(operator, params).await?,
         "sessions.delete" => sessions::delete(operator, params).await?,
@@ -186,8 +187,7 @@ async fn of_sessions(operator: &Operator, method: &str, params: &Value) -> Resul
 }
 
 /// Methods on sessions call `key` what methods of the chat call `sessionKey`.
-fn with_session_key(params: &Value) -> Value {
-    let mut params = params.clone();
+fn with_session_key(mut params: Value) -> Value {
     if params["sessionKey"].is_null() {
         params["sessionKey"] = params["key"].clone();
     }

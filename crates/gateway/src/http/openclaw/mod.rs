@@ -18,8 +18,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use axum::body::Bytes;
 use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _};
-use protocol::limits::REQUESTS;
+use protocol::limits::{OFF_THREAD_BYTES, REQUESTS};
 use protocol::method::{Cap, EventsSubscribe, SubscribeParams};
 use protocol::{Client, Scope};
 use serde::Deserialize;
@@ -29,9 +30,9 @@ use tokio::task::JoinSet;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-use super::App;
 use super::peer::Peer;
 use super::websocket::{LastReceived, PING_INTERVAL, close};
+use super::{App, parsed};
 
 use connect::{Admitted, Hello};
 use run_names::RunNames;
@@ -207,8 +208,16 @@ async fn read(
         };
         // A list of the values of its fields would be read as a request too.
         let is_object = text.trim_start().starts_with('{');
-        let parsed = if is_object { serde_json::from_str::<OpenRequest>(&text) } else { serde_json::from_str("{}") };
-        let request = match parsed {
+        let is_large = text.len() > OFF_THREAD_BYTES;
+        let text = if is_object { text.into() } else { Bytes::from_static(b"{}") };
+        let request = match parsed::<OpenRequest>(text).await {
+            // Only attachments are large; what else there is of a frame is let go where it may take its time.
+            Ok(request) if is_large && !methods::takes_attachments(&request.method) => {
+                let trouble = Trouble::invalid("the params are too large: only those with attachments may be");
+                operator.respond(&request.id, &Err(trouble)).await;
+                tokio::task::spawn_blocking(move || drop(request));
+                continue;
+            }
             Ok(request) if request.kind == "req" && !request.id.is_empty() => request,
             Ok(request) => {
                 operator
