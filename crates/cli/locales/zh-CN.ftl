@@ -5958,3 +5958,19 @@ show-where-serve-is-reached = 显示通过 HTTP 和 WebSocket 访问 `limulus se
     .en = Show where `limulus serve` is reached over HTTP and WebSocket, and the token for it
 show-whether-a-service-is-there = 显示是否有服务在运行，以及在哪里访问它
     .en = Show whether a service is there, and where it is reached
+log-to-stderr-in-this-form = 把会话和客户端的活动以这种格式记录到 stderr；LIMULUS_LOG 决定记录多少 [默认级别：info]
+    .en = Log to stderr what the sessions and the clients do, in this form; LIMULUS_LOG says how much [default level: info]
+a-level-or-levels-for-parts = 一个级别，例如 LIMULUS_LOG=debug，或者给各部分不同的级别，例如 LIMULUS_LOG=info,limulus::http=debug
+    .en = a level, as in LIMULUS_LOG=debug, or levels for parts, as in LIMULUS_LOG=info,limulus::http=debug
+set-telemetry-otlp-to-the-address = 请把 telemetry.otlp 设为收集器的地址，例如 http://127.0.0.1:4318
+    .en = set telemetry.otlp to the address of the collector, such as http://127.0.0.1:4318
+limulus-log-is = LIMULUS_LOG 是 `{ $filter }`：{ $text-why }
+    .en = LIMULUS_LOG is `{ $filter }`: { $text-why }
+is-no-level-of-a-log = `{ $level }` 不是 off、error、warn、info、debug、trace 之一
+    .en = `{ $level }` is none of off, error, warn, info, debug, trace
+a-part-of-the-program-is-called = 程序的部分叫作 limulus::名称
+    .en = a part of the program is called limulus::NAME
+address-of-the-collector-is-none = 收集器的地址无效：{ $why }
+    .en = the address of the collector is none: { $why }
+otlp-headers-are-not-name-value = OTEL_EXPORTER_OTLP_HEADERS 不是 名称=值,名称=值
+    .en = OTEL_EXPORTER_OTLP_HEADERS is not NAME=VALUE,NAME=VALUE

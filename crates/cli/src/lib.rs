@@ -79,10 +79,12 @@ pub fn main() -> ExitCode {
         Err(error) => return args::refused(error, &words, style),
     };
     output::set_color(cli.color);
-    match run(cli.command) {
+    let exit = match run(cli.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error, style),
-    }
+    };
+    telemetry::log::flush();
+    exit
 }
 
 fn failed(error: &CliError, style: ErrorStyle) -> ExitCode {

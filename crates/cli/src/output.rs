@@ -31,6 +31,8 @@ const LEAVING: Duration = Duration::from_secs(10);
 
 /// Start of the current write, in milliseconds since the first write of the program plus 1; 0 if no write is running.
 static WRITING: AtomicU64 = AtomicU64::new(0);
+/// Whether notes are lines of the log.
+static NOTES_IN_LOG: OnceLock<()> = OnceLock::new();
 static FIRST: OnceLock<Instant> = OnceLock::new();
 /// The service, if this process owns a home.
 static OWNER: Mutex<Weak<Service>> = Mutex::new(Weak::new());
@@ -346,6 +348,11 @@ fn drawn(parts: &[Part<'_>], has_colors: bool) -> String {
     drawn
 }
 
+/// What this program says from here on are lines of its log, in English, for programs that read it.
+pub(crate) fn log_notes() {
+    let _ = NOTES_IN_LOG.set(());
+}
+
 /// Writes a text to stderr. A closed stderr is not an error.
 pub(crate) fn say_text(text: &str) {
     let _ = Output::Stderr.write(text);
@@ -353,6 +360,10 @@ pub(crate) fn say_text(text: &str) {
 
 /// Writes lines of this program to stderr; on a terminal their words are wrapped. A closed stderr is not an error.
 pub(crate) fn say_lines(text: &str) {
+    if NOTES_IN_LOG.get().is_some() {
+        telemetry::log::note(text.trim_end_matches('\n'));
+        return;
+    }
     say_text(&(Output::Stderr.note(&language::lines(text.trim_end_matches('\n'))) + "\n"));
 }
 

@@ -151,6 +151,7 @@ pub(super) const SECTIONS: &[Section] = &[
     Lanes::SECTION,
     Serve::SECTION,
     Gateway::SECTION,
+    Telemetry::SECTION,
     Display::SECTION,
     Notify::SECTION,
     Offline::SECTION,
@@ -532,6 +533,14 @@ section! {
         #[serde(default, deserialize_with = "one_or_more")]
         hosts: Vec<String> => ["limulus.example.org"], Patterns(PatternOf::Host),
             "Further names, with their ports, under which clients reach it, such as that of a proxy";
+    }
+}
+
+section! {
+    #[derive(Default)]
+    Telemetry ["telemetry"] "who watches `limulus serve`: docs/observability.md" from Start {
+        otlp: Option<String> => "http://127.0.0.1:4318", Address,
+            "The collector that receives a trace of each run, by OTLP over HTTP; it gets no texts. Not set: none";
     }
 }
 

@@ -86,7 +86,7 @@ pub use zone::{local_now, local_zone};
 
 use declared::{
     Agent, Approvals, Budget, Compaction, Display, Gateway, Lanes, ModelFigures, Notify, Offline, PolicyEntry, Profile,
-    Provider, Queue, Requests, Retention, Runs, Serve, Session, SkillOptions, Tools, Undo,
+    Provider, Queue, Requests, Retention, Runs, Serve, Session, SkillOptions, Telemetry, Tools, Undo,
 };
 use layers::Layers;
 use reload::{Stamps, stamps};
@@ -279,6 +279,11 @@ impl Config {
         &self.values.gateway.hosts
     }
 
+    /// The collector that receives traces; none = nobody does.
+    pub fn otlp(&self) -> Option<&str> {
+        self.values.telemetry.otlp.as_deref()
+    }
+
     /// The delay of the built-in model before each piece of its answer.
     pub fn offline_pace(&self) -> Duration {
         Duration::from_millis(self.values.offline.pace_ms)
@@ -332,6 +337,8 @@ struct Values {
     lanes: Lanes,
     serve: Serve,
     gateway: Gateway,
+    #[serde(default)]
+    telemetry: Telemetry,
     display: Display,
     notify: Notify,
     offline: Offline,

@@ -16,6 +16,7 @@ use protocol::limits::ALL_BUFFERED_BYTES;
 use protocol::method::OwnerKind;
 use protocol::notice::Asked;
 use runtime::{IdlePolicy, Options, Resolver, Runtime};
+use telemetry::Telemetry;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::sync::{Semaphore, mpsc, watch};
 use views::events::Lines;
@@ -109,6 +110,7 @@ pub struct Service {
     open: watch::Sender<usize>,
     leaving: watch::Sender<bool>,
     tenure: Tenure,
+    telemetry: Arc<Telemetry>,
     handing_over: watch::Sender<bool>,
     /// Where it serves HTTP and WebSocket.
     listens_at: OnceLock<SocketAddr>,
@@ -141,12 +143,15 @@ impl Service {
         approvals.found(open_requests(&**runtime.journal()).unwrap_or_default().into_iter());
         let lines = Lines::new(Arc::<dyn Journal>::clone(runtime.journal()));
         let waiting = (waiting, runtime.disk_full_waits());
-        tokio::spawn(Arc::clone(&hub).run((published, ending), waiting, lines, (Arc::clone(&approvals), requests)));
+        let telemetry = Arc::new(Telemetry::default());
+        let watching = (lines, Arc::clone(&telemetry));
+        tokio::spawn(Arc::clone(&hub).run((published, ending), waiting, watching, (Arc::clone(&approvals), requests)));
         Arc::new(Self {
             started_at: runtime.clock().now(),
             runtime,
             hub,
             approvals,
+            telemetry,
             home: options.home.into(),
             version: options.version,
             notes: options.notes,
@@ -186,6 +191,11 @@ impl Service {
     pub(crate) fn listening_at(&self, address: SocketAddr) {
         // It listens at one address only.
         let _ = self.listens_at.set(address);
+    }
+
+    /// What is counted of the sessions and of clients.
+    pub fn telemetry(&self) -> &Telemetry {
+        &self.telemetry
     }
 
     /// The runtime of the sessions.
@@ -283,6 +293,7 @@ impl Service {
         self.runtime.drain(drain).await;
         let left = self.runtime.shutdown().await;
         self.hub.drain().await;
+        self.telemetry.leave().await;
         // Whoever waited for the end of a run was notified, and reads what it answers.
         tokio::task::yield_now().await;
         self.reads_have_ended().await;

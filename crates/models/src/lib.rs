@@ -48,3 +48,4 @@ pub use presets::{ProviderPreset, provider_preset, provider_presets};
 pub use rendering::Cached;
 pub use secret_parts::{secrets_of_address, secrets_of_header};
 pub use served_models::{local_models, served_models};
+pub use wire::tls::client_builder;

@@ -6,7 +6,7 @@ use crate::manifest::{Kind, Manifest};
 use crate::tree::Tree;
 
 /// The crates of the workspace that a crate may depend on, also in its tests: engine ← journal, models, tools ← runtime;
-/// runtime, protocol ← views ← gateway; runtime, protocol ← config; gateway, config ← client ← cli.
+/// runtime, protocol ← views ← gateway; runtime ← telemetry ← gateway; runtime, protocol ← config; gateway, config ← client ← cli.
 const ARROWS: &[(&str, &[&str])] = &[
     ("engine", &[]),
     ("faulty-vfs", &[]),
@@ -17,7 +17,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("runtime", &["engine", "journal", "models", "tools", "faulty-vfs", "testkit"]),
     ("protocol", &["engine"]),
     ("views", &["engine", "journal", "tools", "runtime", "protocol"]),
-    ("gateway", &["engine", "journal", "models", "tools", "runtime", "protocol", "views", "faulty-vfs", "testkit"]),
+    ("telemetry", &["engine", "models", "runtime"]),
+    (
+        "gateway",
+        &["engine", "journal", "models", "tools", "runtime", "telemetry", "protocol", "views", "faulty-vfs", "testkit"],
+    ),
     ("config", &["engine", "journal", "models", "tools", "runtime", "protocol"]),
     ("client", &["engine", "journal", "models", "tools", "runtime", "protocol", "views", "gateway", "config"]),
     (
@@ -30,6 +34,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "runtime",
             "protocol",
             "views",
+            "telemetry",
             "gateway",
             "config",
             "client",

@@ -2,6 +2,7 @@
 
 mod http;
 mod notify;
+mod observe;
 mod unit;
 
 use std::net::SocketAddr;
@@ -47,6 +48,9 @@ pub(crate) struct ServeArgs {
     /// Serve on the socket alone
     #[arg(long)]
     no_listen: bool,
+    /// Log to stderr what the sessions and the clients do, in this form; LIMULUS_LOG says how much [default level: info]
+    #[arg(long, value_name = "FORMAT")]
+    log: Option<observe::LogFormat>,
     #[command(flatten)]
     writer: WriterArgs,
 }
@@ -85,6 +89,7 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
     if let Some(system) = args.unit {
         return print(&unit::unit(system, &program, &globals.home, drain)?);
     }
+    observe::start(args.log, globals)?;
     // Installed before the home is owned, so that an early signal stops in order too.
     let mut signals = Signals::new()?;
     let _counting = signals::count(Insists::Any)?;
@@ -100,7 +105,7 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
     let web = http::bind(&config, &globals.home, (args.listen, args.no_listen)).await?;
     let epoch = journal.epoch();
     client::adopt(&globals.home)?;
-    let (service, mut notes) = start(journal, program, config, globals);
+    let (service, mut notes) = start(journal, program, config, globals)?;
     watch()?;
     let (keeper, filler) = (Arc::clone(&service), Arc::clone(&service));
     let fill = move || filler.fill_search();
@@ -159,7 +164,8 @@ fn start(
     program: PathBuf,
     config: Arc<Config>,
     globals: &Globals,
-) -> (Arc<Service>, mpsc::Receiver<String>) {
+) -> Result<(Arc<Service>, mpsc::Receiver<String>), CliError> {
+    let collector = observe::collector(&config, globals)?;
     let (notes_in, notes) = mpsc::channel(NOTES);
     let logins = models::Logins::default();
     let options = ServiceOptions {
@@ -175,7 +181,11 @@ fn start(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         notes: notes_in,
     };
-    (Service::start(journal, options), notes)
+    let service = Service::start(journal, options);
+    if let Some(collector) = collector {
+        service.telemetry().trace_to(collector);
+    }
+    Ok((service, notes))
 }
 
 /// Says it on stderr when one task holds the thread of all sessions.

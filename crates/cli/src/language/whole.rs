@@ -13,8 +13,20 @@ use super::catalogue::{Catalogue, english_texts};
 use super::sources::{Literal, literals, without_values};
 
 /// The crates whose texts a person may see.
-const CRATES: [&str; 11] =
-    ["cli", "client", "config", "engine", "gateway", "journal", "models", "protocol", "runtime", "tools", "views"];
+const CRATES: [&str; 12] = [
+    "cli",
+    "client",
+    "config",
+    "engine",
+    "gateway",
+    "journal",
+    "models",
+    "protocol",
+    "runtime",
+    "telemetry",
+    "tools",
+    "views",
+];
 
 /// Files, or folders, whose texts stay English, and why.
 const ENGLISH: &[(&str, &str)] = &[
@@ -73,6 +85,12 @@ const ENGLISH: &[(&str, &str)] = &[
     ("runtime/src/prompt.rs", "the model receives them"),
     ("runtime/src/repair.rs", "the model receives them"),
     ("runtime/src/summary", "the model receives them"),
+    ("telemetry/src/log/story.rs", "programs read them"),
+    ("telemetry/src/log/queue.rs", "programs read them"),
+    ("telemetry/src/metrics", "programs read them"),
+    ("telemetry/src/traces/export.rs", "programs read them"),
+    ("telemetry/src/traces/mod.rs", "names of the standard"),
+    ("telemetry/src/traces/otlp.rs", "names of the standard"),
     ("tools/src/apply_patch.rs", "the model receives them"),
     ("tools/src/ask_user.rs", "the model receives them"),
     ("tools/src/plan.rs", "the model receives them"),

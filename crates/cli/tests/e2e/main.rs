@@ -54,6 +54,7 @@ mod memory;
 mod mistakes;
 mod models;
 mod notify;
+mod observability;
 mod old_homes;
 mod one_line;
 mod openclaw;

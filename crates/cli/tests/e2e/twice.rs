@@ -613,6 +613,7 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("logins", "*", "starts its own service, or looks at what a process by itself does"),
     ("models", "*", "no command of it speaks with an owner"),
     ("old_homes", "*", "is about what is in the files of a home"),
+    ("observability", "*", "is about services, which it starts itself"),
     ("openclaw", "*", "is about services, which it starts itself"),
     ("openclaw_itself", "*", "is about services, which it starts itself"),
     ("owner", "*", "is about commands that own the home"),

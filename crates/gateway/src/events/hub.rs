@@ -9,6 +9,7 @@ use engine::{Batch, CallId, Event, MessageId, ReceiptState, RunEnded, RunId, Tim
 use protocol::limits::OFF_THREAD_BYTES;
 use protocol::notice::{Dropped, Stand};
 use runtime::{DiskFullWait, LaneUpdate, Published};
+use telemetry::Telemetry;
 use tokio::sync::{mpsc, oneshot, watch};
 use views::events::BatchPosition;
 use views::events::text_bytes;
@@ -87,7 +88,7 @@ impl Hub {
         self: Arc<Self>,
         (mut published, mut ending): (mpsc::UnboundedReceiver<Published>, mpsc::UnboundedReceiver<Ended>),
         (mut waits, mut disk_full): (mpsc::UnboundedReceiver<LaneUpdate>, watch::Receiver<DiskFullWaits>),
-        mut lines: Lines,
+        (mut lines, telemetry): (Lines, Arc<Telemetry>),
         (approvals, mut requests): (Arc<Approvals>, mpsc::UnboundedReceiver<CallId>),
     ) {
         let mut full = DiskFullWaits::new();
@@ -97,6 +98,7 @@ impl Hub {
                 batch = published.recv() => {
                     let Some(batch) = batch else { return };
                     approvals.observe(&batch);
+                    telemetry.observe(&batch);
                     // A subscriber that begins from here on finds the batch in the journal.
                     if !self.has_listener(&batch.key) {
                         lines.pass_over(&batch);

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use engine::tables::lifecycle::{LifecycleCause, LifecycleKind};
 use engine::tables::transitions::RunState;
@@ -260,6 +261,8 @@ impl Home {
             flags,
             passed: vec![],
             resources: Resources::default(),
+            settings: None,
+            commit: Duration::ZERO,
         };
         self.unheard[nth].push_back(published);
     }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
@@ -47,8 +47,24 @@ struct Failures {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Authorized(pub(super) bool);
 
-/// Lets a request in, or answers it.
-pub(super) async fn admit(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
+/// Lets a request in, or answers it, and counts the answer.
+pub(super) async fn admit(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let response = admitted(&app, request, next).await;
+    let (route, status) = (route.as_ref().map_or("none", MatchedPath::as_str), response.status().as_u16());
+    app.service.telemetry().metrics().http(route, status);
+    let duration_ms = began.elapsed().as_millis() as u64;
+    if response.status() == StatusCode::UNAUTHORIZED {
+        tracing::warn!(target: "limulus::http", %method, route, status, "a request without the right token");
+    } else {
+        tracing::debug!(target: "limulus::http", %method, route, status, duration_ms, "answered");
+    }
+    response
+}
+
+async fn admitted(app: &App, mut request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<Arc<Peer>>().cloned();
     let path = request.uri().path();
     let (is_open, is_websocket) = (OPEN.contains(&path), WEBSOCKET.contains(&path));

@@ -5,6 +5,7 @@
 mod api;
 mod events;
 mod gate;
+mod metrics;
 mod openai;
 mod openclaw;
 mod peer;
@@ -107,6 +108,7 @@ fn router(app: Arc<App>) -> Router {
         .route("/ws", get(websocket::upgrade))
         .route("/healthz", get(api::alive))
         .route("/readyz", get(api::ready))
+        .route("/metrics", get(metrics::show))
         .route("/v1/models", get(openai::models))
         .route("/v1/models/{*name}", get(openai::model))
         .route("/v1/chat/completions", post(openai::chat))

@@ -191,6 +191,8 @@ impl Watched {
             flags: Flags::default(),
             passed: vec![],
             resources: Resources::default(),
+            settings: None,
+            commit: Duration::ZERO,
         });
     }
 

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
@@ -64,6 +65,8 @@ impl Live {
             flags: Flags::default(),
             passed: vec![],
             resources: Resources::default(),
+            settings: None,
+            commit: Duration::ZERO,
         });
         let last = lines.last().map(|line| parse(&line.event.cursor).unwrap());
         self.cursors.extend(last.or(self.cursors.last().cloned()));

@@ -3,7 +3,7 @@
 use reqwest::{Client, ClientBuilder};
 
 /// A builder of HTTP clients whose TLS is rustls with ring.
-pub(crate) fn client_builder() -> ClientBuilder {
+pub fn client_builder() -> ClientBuilder {
     // If it is installed already, it is the same one: the whole workspace uses ring.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder()

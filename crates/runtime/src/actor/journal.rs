@@ -1,6 +1,7 @@
 //! The journal side of an actor: what it appends, and how the journal's answers reach it.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use engine::{Batch, Do, Epoch, Position, Session};
 use journal::{Append, Journal, Unsaved};
@@ -55,15 +56,28 @@ pub(super) struct JournalSide {
     /// The time of the last commit.
     pub(super) position: Position,
     pub(super) unsaved: Unsaved,
+    /// How long the last append took.
+    pub(super) commit_time: Duration,
+    /// The beginning of the append in flight.
+    appended: Instant,
     commits: (mpsc::UnboundedSender<Commit>, mpsc::UnboundedReceiver<Commit>),
 }
 
 impl JournalSide {
     pub(super) fn new(epoch: Epoch, unsaved: Unsaved) -> Self {
-        Self { epoch, is_opened: false, position: Position(0), unsaved, commits: mpsc::unbounded_channel() }
+        Self {
+            epoch,
+            is_opened: false,
+            position: Position(0),
+            unsaved,
+            commit_time: Duration::ZERO,
+            appended: Instant::now(),
+            commits: mpsc::unbounded_channel(),
+        }
     }
 
-    pub(super) fn append(&self, journal: &dyn Journal, relay: &CommitRelay, batch: Arc<Batch>) {
+    pub(super) fn append(&mut self, journal: &dyn Journal, relay: &CommitRelay, batch: Arc<Batch>) {
+        self.appended = Instant::now();
         let (actor, relay) = (self.commits.0.clone(), relay.sender.clone());
         let done = move |commit: Result<_, _>| drop(relay.send((actor, commit.map_err(Box::new))));
         journal.append(Append { batch, epoch: self.epoch }, Box::new(done));
@@ -87,6 +101,7 @@ impl Actor<'_> {
         match commit {
             Ok(position) => {
                 self.journal.position = position;
+                self.journal.commit_time = self.journal.appended.elapsed();
                 if !std::mem::replace(&mut self.journal.is_opened, true) {
                     crashpoint::hit("opening");
                     self.shared.clear_disk_full(self.pump.session().map_or("", |session| &session.account.key));

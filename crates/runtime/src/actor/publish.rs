@@ -39,6 +39,8 @@ impl Actor<'_> {
             flags: session.flags(),
             passed: self.pump.machine().passed().to_vec(),
             resources: session.resources(&self.budget),
+            settings: self.pump.machine().settings().cloned(),
+            commit: self.journal.commit_time,
         });
     }
 

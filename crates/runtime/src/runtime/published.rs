@@ -1,10 +1,11 @@
 //! What subscribers receive.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
-use engine::{Batch, Epoch, Flags, Position, Resources, SessionId, StateChange};
+use engine::{Batch, Epoch, Flags, Position, Resources, SessionId, Settings, StateChange};
 
 /// A committed batch, with the state that it led to.
 #[allow(missing_docs, reason = "the fields say it themselves")]
@@ -23,4 +24,8 @@ pub struct Published {
     /// The states that the batch passed through, in order.
     pub passed: Vec<StateChange>,
     pub resources: Resources,
+    /// The settings of the unfinished run, if there is one.
+    pub settings: Option<Arc<Settings>>,
+    /// How long the journal took for it.
+    pub commit: Duration,
 }
