@@ -11,7 +11,7 @@ use runtime::Published;
 
 use crate::facts::{Answer, Fact, Model, Place};
 
-/// The tool of a call that no tool of the run has the name of, or whose request an earlier owner has sent.
+/// The tool of a call that no tool of the run has the name of.
 const UNKNOWN: &str = "unknown";
 
 /// What receives the facts, in order.
@@ -64,6 +64,10 @@ impl Watch {
         if published.settings.is_some() {
             session.settings.clone_from(&published.settings);
         }
+        for (call, tool) in &published.found {
+            let tool = session.tool(tool);
+            session.calls.entry(*call).or_insert(Call { tool, started_at: None });
+        }
         for record in &published.batch.records {
             session.record(&published.key, (record, &published.batch), receive);
         }
@@ -76,6 +80,12 @@ impl Watch {
 impl SessionWatch {
     fn is_empty(&self) -> bool {
         self.run.is_none() && self.requests.is_empty() && self.calls.is_empty() && self.wait.is_none()
+    }
+
+    /// The name of a tool of the run. A model may write any name.
+    fn tool(&self, name: &str) -> Arc<str> {
+        let tool = self.settings.as_ref().and_then(|settings| settings.tool(name));
+        tool.map_or(UNKNOWN, |tool| &tool.name).into()
     }
 
     fn first_piece(&mut self, request: EffectId, at: Timestamp) {
@@ -182,8 +192,7 @@ impl SessionWatch {
     /// A message of a model. Of one that was interrupted it is the part that is kept.
     fn sealed(&mut self, place: Place<'_>, e: &MessageSealed, receive: &mut Receive<'_>) {
         for call in &e.calls {
-            let tool = self.settings.as_ref().and_then(|settings| settings.tool(&call.tool));
-            let tool = tool.map_or(UNKNOWN, |tool| &tool.name).into();
+            let tool = self.tool(&call.tool);
             self.calls.insert(call.id, Call { tool, started_at: None });
         }
         self.request_ended(place, e.request, (Answer::Answered, Some(&e.usage)), receive);
@@ -202,6 +211,7 @@ impl SessionWatch {
         self.run = None;
         self.wait = None;
         self.requests.clear();
+        self.calls.clear();
     }
 }
 

@@ -262,6 +262,7 @@ impl Home {
             passed: vec![],
             resources: Resources::default(),
             settings: None,
+            found: vec![],
             commit: Duration::ZERO,
         };
         self.unheard[nth].push_back(published);

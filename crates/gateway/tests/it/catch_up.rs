@@ -192,6 +192,7 @@ impl Watched {
             passed: vec![],
             resources: Resources::default(),
             settings: None,
+            found: vec![],
             commit: Duration::ZERO,
         });
     }

@@ -66,6 +66,7 @@ impl Live {
             passed: vec![],
             resources: Resources::default(),
             settings: None,
+            found: vec![],
             commit: Duration::ZERO,
         });
         let last = lines.last().map(|line| parse(&line.event.cursor).unwrap());

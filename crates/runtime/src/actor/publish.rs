@@ -28,6 +28,9 @@ impl Actor<'_> {
             self.budget.clone_from(&settings.budget);
         }
         self.shared.budget_pool.saw(session, &batch, self.shared.clock.now());
+        let is_opening = batch.records.iter().any(|record| matches!(record.event, Event::Opened(_)));
+        let calls = session.run().filter(|_| is_opening).into_iter().flat_map(|run| &run.step.calls);
+        let found = calls.map(|call| (call.id, call.tool.clone())).collect();
         self.shared.publish(Published {
             session: session.account.id,
             key: session.account.key.as_str().into(),
@@ -40,6 +43,7 @@ impl Actor<'_> {
             passed: self.pump.machine().passed().to_vec(),
             resources: session.resources(&self.budget),
             settings: self.pump.machine().settings().cloned(),
+            found,
             commit: self.journal.commit_time,
         });
     }

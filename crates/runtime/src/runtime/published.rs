@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
-use engine::{Batch, Epoch, Flags, Position, Resources, SessionId, Settings, StateChange};
+use engine::{Batch, CallId, Epoch, Flags, Position, Resources, SessionId, Settings, StateChange};
 
 /// A committed batch, with the state that it led to.
 #[allow(missing_docs, reason = "the fields say it themselves")]
@@ -26,6 +26,8 @@ pub struct Published {
     pub resources: Resources,
     /// The settings of the unfinished run, if there is one.
     pub settings: Option<Arc<Settings>>,
+    /// If an owner opens the session: the calls of the run that it found there, with their tools.
+    pub found: Vec<(CallId, String)>,
     /// How long the journal took for it.
     pub commit: Duration,
 }
