@@ -5974,3 +5974,15 @@ address-of-the-collector-is-none = 收集器的地址无效：{ $why }
     .en = the address of the collector is none: { $why }
 otlp-headers-are-not-name-value = OTEL_EXPORTER_OTLP_HEADERS 不是 名称=值,名称=值
     .en = OTEL_EXPORTER_OTLP_HEADERS is not NAME=VALUE,NAME=VALUE
+key-is-no-template = `{ $key }` 不是模板：{ $why }
+    .en = `{ $key }` is no template: { $why }
+secret-of-webhook-cannot-be-read = 无法读取 webhook `{ $name }` 的密钥：{ $text-why }
+    .en = the secret of webhook `{ $name }` cannot be read: { $text-why }
+template-of-webhook-fails = webhook `{ $name }` 的模板出错：{ $why }
+    .en = the template of webhook `{ $name }` fails: { $why }
+what-its-sender-shows-or-signs-with = 发送方出示或用来签名的密钥，例如 "env:DEPLOY_WEBHOOK_SECRET"
+    .en = what its sender shows or signs with, such as "env:DEPLOY_WEBHOOK_SECRET"
+write-it-in-jinja = 请按 docs/webhooks.md 所示用 Jinja 编写
+    .en = write it in Jinja, as docs/webhooks.md shows
+the-template-of-a-message = 消息的模板，见 docs/webhooks.md
+    .en = the template of a message, as docs/webhooks.md shows

@@ -89,6 +89,19 @@ pub(super) enum SearchService {
     Searxng,
 }
 
+/// How the sender of a webhook shows that it has the secret.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WebhookSignature {
+    /// It is its bearer token.
+    #[default]
+    Token,
+    /// As GitHub signs: HMAC-SHA256 of the body.
+    Github,
+    /// As Stripe signs: HMAC-SHA256 of a time and the body.
+    Stripe,
+}
+
 /// Who names a conversation that nobody has named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -151,6 +164,7 @@ pub(super) const SECTIONS: &[Section] = &[
     Lanes::SECTION,
     Serve::SECTION,
     Gateway::SECTION,
+    Webhook::SECTION,
     Telemetry::SECTION,
     Display::SECTION,
     Notify::SECTION,
@@ -533,6 +547,20 @@ section! {
         #[serde(default, deserialize_with = "one_or_more")]
         hosts: Vec<String> => ["limulus.example.org"], Patterns(PatternOf::Host),
             "Further names, with their ports, under which clients reach it, such as that of a proxy";
+    }
+}
+
+section! {
+    Webhook ["webhooks", "*"] "what becomes a message when another program sends it: docs/webhooks.md" from Start {
+        secret: Option<KeySource> => "env:DEPLOY_WEBHOOK_SECRET", Secret,
+            "What the sender shows or signs with: env:NAME | file:PATH | cmd:COMMAND, whose first line it is | the secret itself";
+        #[serde(default)]
+        signature: WebhookSignature => "github", Word(&["token", "github", "stripe"]),
+            "How it does: token = as a bearer token | github = X-Hub-Signature-256 | stripe = Stripe-Signature";
+        message: Option<String> => "Push to {{ body.repository.full_name }}: {{ body.head_commit.message }}", Text,
+            "The message, as a template of body and headers; if it is empty, nothing is sent";
+        session: Option<String> => "deploys", Text, "The session that receives it. Not set: webhook-NAME";
+        mode: Option<QueueMode> => "collect", MODES, "What becomes of it if the session is busy. Not set: as queue.mode says";
     }
 }
 

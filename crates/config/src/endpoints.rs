@@ -453,7 +453,8 @@ impl Config {
 
     pub(super) fn key_sources(&self) -> impl Iterator<Item = &KeySource> {
         let profiles = self.values.providers.values().flat_map(|provider| &provider.profiles);
-        profiles.flat_map(Profile::sources).chain(&self.values.tools.web_search.key)
+        let webhooks = self.values.webhooks.values().filter_map(|webhook| webhook.secret.as_ref());
+        profiles.flat_map(Profile::sources).chain(&self.values.tools.web_search.key).chain(webhooks)
     }
 
     /// The sources of headers that may hold secrets. A literal value of a header that says what a request is holds none;

@@ -156,6 +156,13 @@ pub enum ConfigError {
         /// The values that the key takes.
         expected: String,
     },
+    /// A template that cannot be read.
+    #[error("`{key}` is no template: {detail}")]
+    Template {
+        key: String,
+        /// The reason, with the line in the template.
+        detail: String,
+    },
     /// A key of a profile that belongs to profiles of another kind.
     #[error("`{key}` is not for a profile of kind \"{kind}\"")]
     Misplaced {
@@ -298,6 +305,7 @@ impl ConfigError {
             }
             Self::Value { expected, .. } | Self::Unfit { expected, .. } => format!("it takes {expected}"),
             Self::Missing { expected, .. } => format!("add it to config.toml: it takes {expected}"),
+            Self::Template { .. } => "write it in Jinja, as docs/webhooks.md shows".to_owned(),
             Self::Misplaced { kind, .. } => {
                 let other = if *kind == "key" { "oauth" } else { "key" };
                 format!("remove it, or write kind = \"{other}\" beside it")

@@ -48,6 +48,7 @@ mod tests;
 mod trust;
 mod variables;
 mod warnings;
+mod webhooks;
 mod zone;
 
 use std::collections::BTreeMap;
@@ -63,6 +64,7 @@ use serde::Deserialize;
 pub use capacity::size;
 pub use concealed::{address as shown_address, has_key as has_provider_key, is_address};
 pub use declared::NotifyBy;
+pub use declared::WebhookSignature;
 pub use effective::{Effective, Setting};
 pub use endpoints::{is_reference, shown_key};
 pub use environment::Environment;
@@ -82,11 +84,12 @@ pub use review::{Remark, Review};
 pub use schema::schema;
 pub use trust::{FileTrust, ProjectTrust, TrustedAllowance};
 pub use warnings::fresh;
+pub use webhooks::{ConfiguredWebhook, WebhookError};
 pub use zone::{local_now, local_zone};
 
 use declared::{
     Agent, Approvals, Budget, Compaction, Display, Gateway, Lanes, ModelFigures, Notify, Offline, PolicyEntry, Profile,
-    Provider, Queue, Requests, Retention, Runs, Serve, Session, SkillOptions, Telemetry, Tools, Undo,
+    Provider, Queue, Requests, Retention, Runs, Serve, Session, SkillOptions, Telemetry, Tools, Undo, Webhook,
 };
 use layers::Layers;
 use reload::{Stamps, stamps};
@@ -167,6 +170,13 @@ impl Config {
         wrong.extend(
             missing.map(|(key, expected)| ConfigError::Missing { key: key.to_owned(), expected: expected.to_owned() }),
         );
+        let missing = values.webhooks.iter().flat_map(|(name, webhook)| webhook.missing(name));
+        wrong.extend(
+            missing
+                .filter(|(key, _)| !layers.is_wrong(key))
+                .map(|(key, expected)| ConfigError::Missing { key, expected: expected.to_owned() }),
+        );
+        wrong.extend(values.webhooks.iter().filter_map(|(name, webhook)| webhook.unreadable(name)));
         let missing = values.models.iter().filter_map(|(model, figures)| figures.missing(model));
         wrong.extend(
             missing
@@ -337,6 +347,8 @@ struct Values {
     lanes: Lanes,
     serve: Serve,
     gateway: Gateway,
+    #[serde(default)]
+    webhooks: BTreeMap<String, Webhook>,
     #[serde(default)]
     telemetry: Telemetry,
     display: Display,

@@ -159,7 +159,7 @@ pub(super) fn example(pattern: &[&str]) -> Vec<String> {
         "agents" => "main",
         "headers" => "x-team",
         "models" => "acme/some-model",
-        "skills" => "deploy",
+        "skills" | "webhooks" => "deploy",
         "profiles" | "policy" => "0",
         _ => "acme",
     };

@@ -64,6 +64,7 @@ const ENGLISH: &[(&str, &str)] = &[
     ("gateway/src/http/openai", "programs receive them"),
     ("gateway/src/http/openclaw", "programs receive them"),
     ("gateway/src/http/problem.rs", "programs receive them"),
+    ("gateway/src/http/webhooks.rs", "programs receive them"),
     ("gateway/src/http/websocket.rs", "programs receive them"),
     ("journal/src/memory", "tests use it"),
     ("journal/src/suite", "tests use it"),

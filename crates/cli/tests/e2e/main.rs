@@ -100,4 +100,5 @@ mod typing;
 mod undo;
 mod undo_drawn;
 mod web_search;
+mod webhooks;
 mod wrapping;

@@ -614,6 +614,7 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("models", "*", "no command of it speaks with an owner"),
     ("old_homes", "*", "is about what is in the files of a home"),
     ("observability", "*", "is about services, which it starts itself"),
+    ("webhooks", "*", "is about services, which it starts itself"),
     ("openclaw", "*", "is about services, which it starts itself"),
     ("openclaw_itself", "*", "is about services, which it starts itself"),
     ("owner", "*", "is about commands that own the home"),

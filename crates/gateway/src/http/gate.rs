@@ -16,6 +16,7 @@ use engine::policy::matches_host;
 use super::peer::Peer;
 use super::problem::Problem;
 use super::token::Token;
+use super::webhooks::{self, Webhooks};
 use super::{App, HttpOptions};
 
 /// Requests without the right token from one address within [`WINDOW`], after which it has to wait for [`LOCKED`].
@@ -67,7 +68,9 @@ pub(super) async fn admit(State(app): State<Arc<App>>, request: Request, next: N
 async fn admitted(app: &App, mut request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<Arc<Peer>>().cloned();
     let path = request.uri().path();
-    let (is_open, is_websocket) = (OPEN.contains(&path), WEBSOCKET.contains(&path));
+    // A webhook has a secret of its own.
+    let is_open = OPEN.contains(&path) || path.starts_with(webhooks::PATH);
+    let is_websocket = WEBSOCKET.contains(&path);
     let admitted = app.gate.knows(request.headers()).and_then(|()| {
         let given = bearer(request.headers());
         match (given, peer) {
@@ -87,7 +90,7 @@ async fn admitted(app: &App, mut request: Request, next: Next) -> Response {
 }
 
 /// The token in the head of a request.
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
@@ -145,12 +148,7 @@ impl Gate {
     }
 
     fn check_from(&self, address: IpAddr, given: Option<&str>) -> Result<(), Problem> {
-        let is_counted = !address.is_loopback();
-        if is_counted && let Some(rest) = self.locked(address) {
-            let message = "too many requests without the right token came from this address";
-            let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "locked", message);
-            return Err(Problem { retry_after_s: Some(rest.as_secs().max(1)), ..problem });
-        }
+        self.may_try(address)?;
         let token = Token::read(&self.options.home).map_err(|error| {
             let hint = error.hint();
             Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "no_token", error.to_string()).with_hint(hint)
@@ -158,12 +156,23 @@ impl Gate {
         if given.is_some_and(|given| token.is(given)) {
             return Ok(());
         }
-        if is_counted {
-            self.failed(address);
-        }
+        self.failed(address);
         let message = if given.is_some() { "this is not the token" } else { "a request needs the token" };
         Err(Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
             .with_hint("`limulus gateway token` prints it; send it as `Authorization: Bearer TOKEN`"))
+    }
+
+    /// Whether this address has not shown too many wrong secrets.
+    pub(super) fn may_try(&self, address: IpAddr) -> Result<(), Problem> {
+        let Some(rest) = self.locked(address) else { return Ok(()) };
+        let message = "too many requests without the right token came from this address";
+        let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "locked", message);
+        Err(Problem { retry_after_s: Some(rest.as_secs().max(1)), ..problem })
+    }
+
+    /// What other programs send.
+    pub(super) fn webhooks(&self) -> &Webhooks {
+        &self.options.webhooks
     }
 
     /// How long an address has to wait.
@@ -173,7 +182,11 @@ impl Gate {
         LOCKED.checked_sub(of.since.elapsed()).filter(|rest| !rest.is_zero())
     }
 
-    fn failed(&self, address: IpAddr) {
+    /// An address has shown no secret, or a wrong one. This machine has as many tries as it wants.
+    pub(super) fn failed(&self, address: IpAddr) {
+        if address.is_loopback() {
+            return;
+        }
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         failures.retain(|_, of| of.since.elapsed() < if of.count >= FAILURES { LOCKED } else { WINDOW });
         if failures.len() >= ADDRESSES {
@@ -199,6 +212,7 @@ mod tests {
         Gate::new(HttpOptions {
             home: home.to_owned(),
             hosts: ["box.example.org", "*.lan", "far:8443"].map(str::to_owned).into(),
+            ..HttpOptions::default()
         })
     }
 

@@ -12,6 +12,7 @@ mod peer;
 mod places;
 mod problem;
 mod token;
+mod webhooks;
 mod websocket;
 
 use std::io;
@@ -42,6 +43,7 @@ use crate::service::Service;
 use crate::socket::capacity_for_http;
 
 pub use token::{TOKEN_FILE, Token, TokenError};
+pub use webhooks::{Webhook, WebhookProof, Webhooks};
 
 use gate::Gate;
 use peer::Peer;
@@ -64,6 +66,8 @@ pub struct HttpOptions {
     pub home: PathBuf,
     /// Further names under which clients reach this service, such as that of a proxy.
     pub hosts: Vec<String>,
+    /// What other programs send to `/hooks/NAME`.
+    pub webhooks: Webhooks,
 }
 
 /// A listening address.
@@ -122,6 +126,7 @@ fn router(app: Arc<App>) -> Router {
         .route("/v1/sessions/{id}/events", get(events::of_session))
         .route("/v1/events", get(events::of_home))
         .route("/v1/approvals", reads)
+        .route("/hooks/{name}", post(webhooks::receive).layer(DefaultBodyLimit::max(webhooks::BODY_BYTES)))
         .fallback(api::unknown)
         .method_not_allowed_fallback(api::not_allowed)
         .layer(DefaultBodyLimit::max(FRAME_BYTES))
