@@ -79,8 +79,10 @@ fn r60_what_is_sent_to_a_webhook_becomes_a_message() {
 
     assert_eq!(post(&web, "deploy", &[bearer], &json!({ "text": " " })).json(), json!({ "status": "ignored" }));
     assert_eq!(post(&web, "deploy", &[bearer], &json!({ "other": 1 })).json(), json!({ "status": "ignored" }));
-    let long = json!({ "text": "x".repeat(1 << 20) });
-    assert_eq!(post(&web, "deploy", &[bearer], &long).status, 413);
+    for (bytes, why) in [(1 << 20, "1 MiB"), ((64 << 10) + 1, "64 KiB")] {
+        let long = post(&web, "deploy", &[bearer], &json!({ "text": "x".repeat(bytes) }));
+        assert!(long.status == 413 && long.json()["error"]["message"].to_string().contains(why), "{long:?}");
+    }
     let bad = post(&web, "deploy", &[bearer, ("idempotency-key", "two words")], &body);
     assert!(bad.status == 400 && bad.body.contains("1 to 128"), "{bad:?}");
     let page = post(&web, "deploy", &[bearer, ("origin", "https://evil.example")], &body);

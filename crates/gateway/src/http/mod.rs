@@ -126,7 +126,7 @@ fn router(app: Arc<App>) -> Router {
         .route("/v1/sessions/{id}/events", get(events::of_session))
         .route("/v1/events", get(events::of_home))
         .route("/v1/approvals", reads)
-        .route("/hooks/{name}", post(webhooks::receive).layer(DefaultBodyLimit::max(webhooks::BODY_BYTES)))
+        .route("/hooks/{name}", post(webhooks::receive))
         .fallback(api::unknown)
         .method_not_allowed_fallback(api::not_allowed)
         .layer(DefaultBodyLimit::max(FRAME_BYTES))

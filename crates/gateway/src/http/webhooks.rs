@@ -3,9 +3,9 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use axum::body::Bytes;
+use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
@@ -14,13 +14,17 @@ use protocol::{Scope, Scopes};
 use ring::hmac;
 use serde_json::{Map, Value, json};
 use subtle::ConstantTimeEq as _;
+use tokio::time::timeout;
 
 use super::peer::Peer;
 use super::problem::Problem;
 use super::{App, gate, parsed};
 
-/// Bytes of the body of a request.
-pub(super) const BODY_BYTES: usize = 1 << 20;
+/// Bytes of the body of a request, which is read before its sender is known, and the time that it may take.
+const BODY_BYTES: usize = 1 << 20;
+const BODY_TIME: Duration = Duration::from_secs(30);
+/// Bytes of a message: a model has to read it, and somebody pays for that.
+const MESSAGE_BYTES: usize = 64 << 10;
 /// The prefix of the path of each webhook.
 pub(super) const PATH: &str = "/hooks/";
 /// How old a signature with a time may be, in seconds.
@@ -94,10 +98,11 @@ pub(super) async fn receive(
     Extension(peer): Extension<Arc<Peer>>,
     Path(name): Path<String>,
     headers: HeaderMap,
-    body: Bytes,
+    body: Body,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
     let webhooks = app.gate.webhooks().clone();
     app.gate.may_try(peer.ip())?;
+    let body = whole(body).await?;
     let (proof, by_name) = (proofs(&headers), name.clone());
     // A secret may be in a file, or printed by a command.
     let reading = tokio::task::spawn_blocking(move || {
@@ -126,6 +131,13 @@ pub(super) async fn receive(
     Ok((StatusCode::ACCEPTED, Json(accepted)))
 }
 
+/// The body, if it comes within its bounds.
+async fn whole(body: Body) -> Result<Bytes, Problem> {
+    let late = |_| Problem::new(StatusCode::REQUEST_TIMEOUT, "timeout", "the body did not come within 30 s");
+    let read = timeout(BODY_TIME, to_bytes(body, BODY_BYTES)).await.map_err(late)?;
+    read.map_err(|_| too_large("the body is larger than 1 MiB, or was cut"))
+}
+
 /// What is to be sent, if the request can be read.
 async fn read(webhook: Box<dyn Webhook>, headers: &HeaderMap, body: Bytes) -> Result<Sent, Problem> {
     let body: Value = match body.trim_ascii() {
@@ -146,7 +158,15 @@ async fn read(webhook: Box<dyn Webhook>, headers: &HeaderMap, body: Bytes) -> Re
         let (session, mode) = (webhook.session().to_owned(), webhook.mode());
         webhook.message(&body, &headers).map(|message| Sent { session, mode, message, id })
     });
-    rendering.await.map_err(|error| bug(&error.to_string()))?.map_err(|why| unusable(&why))
+    let sent = rendering.await.map_err(|error| bug(&error.to_string()))?.map_err(|why| unusable(&why))?;
+    if sent.message.len() > MESSAGE_BYTES {
+        return Err(too_large("the message that is made of it is larger than 64 KiB"));
+    }
+    Ok(sent)
+}
+
+fn too_large(message: &str) -> Problem {
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
 }
 
 /// The headers for a template.
