@@ -67,6 +67,9 @@ pub struct ServiceOptions {
 /// The number of answers that are read at once: reading one waits for nobody.
 const READING: usize = 8;
 
+/// Different notes on what clients cause that are said.
+const SAID: usize = 100;
+
 /// How long a shutdown waits for threads that read the journal.
 const READS: Duration = Duration::from_secs(5);
 
@@ -102,6 +105,8 @@ pub struct Service {
     notes: mpsc::Sender<String>,
     /// The old method names that the user was already warned of.
     warned: Mutex<BTreeSet<&'static str>>,
+    /// What was said of it once.
+    said: Mutex<BTreeSet<String>>,
     /// Answers that are read at once, for all clients: each may take as much memory as a frame.
     pub(crate) reading: Semaphore,
     /// Threads that read the journal for an answer.
@@ -156,6 +161,7 @@ impl Service {
             version: options.version,
             notes: options.notes,
             warned: Mutex::default(),
+            said: Mutex::default(),
             callers: Mutex::default(),
             last_number: AtomicU64::new(0),
             reading: Semaphore::new(READING),
@@ -174,6 +180,15 @@ impl Service {
         if warned.insert(row.old) {
             // The receiver may be gone, or busy: a warning is not worth waiting for.
             let _ = self.notes.try_send(format!("a client uses an old name: {row}"));
+        }
+    }
+
+    /// Says it to the user of the owner, once: who causes it may cause it again and again.
+    pub(crate) fn note_once(&self, note: String) {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.len() < SAID && said.insert(note.clone()) {
+            // As for `warn`.
+            let _ = self.notes.try_send(note);
         }
     }
 

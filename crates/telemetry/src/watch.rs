@@ -151,7 +151,8 @@ impl SessionWatch {
             Event::AskAnswered(e) if e.answer.is_none() && !e.skipped => {
                 receive(&place, &Fact::ApprovalAnswered { allowed: e.allow });
             }
-            Event::AskExpired(_) => receive(&place, &Fact::ApprovalExpired),
+            // One that is kept is still open.
+            Event::AskExpired(e) if !e.kept => receive(&place, &Fact::ApprovalExpired),
             Event::WaitBegan(e) => {
                 self.wait = Some((e.on, at));
                 receive(&place, &Fact::WaitBegan { on: e.on, until: e.until });

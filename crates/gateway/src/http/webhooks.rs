@@ -119,11 +119,11 @@ pub(super) async fn receive(
             .with_hint("docs/webhooks.md says how it is shown")
     };
     let Some((webhook, proven, body)) = found else { return Err(refused()) };
-    if !proven.map_err(|why| unusable(&why))? {
+    if !proven.map_err(|why| unusable(&app, why))? {
         return Err(refused());
     }
     peer.place.trust();
-    let sent = read(webhook, &headers, body).await?;
+    let sent = read(&app, webhook, &headers, body).await?;
     if sent.message.trim().is_empty() {
         return Ok((StatusCode::OK, Json(json!({ "status": "ignored" }))));
     }
@@ -139,7 +139,7 @@ async fn whole(body: Body) -> Result<Bytes, Problem> {
 }
 
 /// What is to be sent, if the request can be read.
-async fn read(webhook: Box<dyn Webhook>, headers: &HeaderMap, body: Bytes) -> Result<Sent, Problem> {
+async fn read(app: &App, webhook: Box<dyn Webhook>, headers: &HeaderMap, body: Bytes) -> Result<Sent, Problem> {
     let body: Value = match body.trim_ascii() {
         [] => Value::Null,
         _ => parsed(body).await.map_err(|error| Problem::invalid(format!("the body is no JSON: {error}")))?,
@@ -158,7 +158,7 @@ async fn read(webhook: Box<dyn Webhook>, headers: &HeaderMap, body: Bytes) -> Re
         let (session, mode) = (webhook.session().to_owned(), webhook.mode());
         webhook.message(&body, &headers).map(|message| Sent { session, mode, message, id })
     });
-    let sent = rendering.await.map_err(|error| bug(&error.to_string()))?.map_err(|why| unusable(&why))?;
+    let sent = rendering.await.map_err(|error| bug(&error.to_string()))?.map_err(|why| unusable(app, why))?;
     if sent.message.len() > MESSAGE_BYTES {
         return Err(too_large("the message that is made of it is larger than 64 KiB"));
     }
@@ -264,9 +264,9 @@ fn text(headers: &HeaderMap, name: &str) -> Option<String> {
 }
 
 /// The sender cannot help it.
-fn unusable(why: &str) -> Problem {
-    tracing::error!(target: "limulus::http", why, "a webhook cannot be used");
-    let message = "this webhook cannot be used now; the log of the service says why";
+fn unusable(app: &App, why: String) -> Problem {
+    app.service.note_once(why);
+    let message = "this webhook cannot be used now; the service has said why to its user";
     Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "unusable", message)
 }
 

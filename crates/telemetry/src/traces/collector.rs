@@ -9,7 +9,7 @@ use reqwest::{Client, Url};
 /// The longest time of a request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// The path of traces at a collector.
-const PATH: &str = "v1/traces";
+const PATH: [&str; 2] = ["v1", "traces"];
 
 /// Where spans are sent.
 #[derive(Debug, Clone)]
@@ -37,9 +37,10 @@ impl Collector {
     /// separated by commas, as in OTEL_EXPORTER_OTLP_HEADERS; they may be secret.
     pub fn new(address: &str, headers: Option<&str>, version: &str) -> Result<Self, CollectorError> {
         let bad = |why: String| CollectorError(why);
-        let with_slash = if address.ends_with('/') { address.to_owned() } else { format!("{address}/") };
-        let url = Url::parse(&with_slash).and_then(|url| url.join(PATH));
-        let url = url.map_err(|error| bad(format!("the address of the collector is none: {error}")))?;
+        let none = |why: &str| bad(format!("the address of the collector is none: {why}"));
+        let mut url = Url::parse(address).map_err(|error| none(&error.to_string()))?;
+        // What is behind a `?` stays there.
+        url.path_segments_mut().map_err(|()| none("it has no path"))?.pop_if_empty().extend(PATH);
         let mut map = HeaderMap::new();
         for header in headers.unwrap_or_default().split(',').map(str::trim).filter(|header| !header.is_empty()) {
             // What is wrong with it is said without its value.
@@ -66,6 +67,7 @@ mod tests {
         let url = |address: &str| Collector::new(address, None, "1").map(|collector| collector.url.to_string());
         assert_eq!(url("http://127.0.0.1:4318").unwrap(), "http://127.0.0.1:4318/v1/traces");
         assert_eq!(url("https://o.example/otlp/").unwrap(), "https://o.example/otlp/v1/traces");
+        assert_eq!(url("https://o.example/otlp?key=x").unwrap(), "https://o.example/otlp/v1/traces?key=x");
         assert!(url("nowhere").unwrap_err().to_string().contains("address of the collector"));
         let of = Collector::new("http://h", Some("api-key=s3cret, x-a = b"), "1").unwrap();
         assert!(of.headers["api-key"] == "s3cret" && of.headers["x-a"] == "b", "{of:?}");
