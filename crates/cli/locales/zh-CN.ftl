@@ -5970,8 +5970,10 @@ is-no-level-of-a-log = `{ $level }` 不是 off、error、warn、info、debug、t
     .en = `{ $level }` is none of off, error, warn, info, debug, trace
 a-part-of-the-program-is-called = 程序的部分叫作 limulus::名称
     .en = a part of the program is called limulus::NAME
-address-of-the-collector-is-none = 收集器的地址无效：{ $why }
-    .en = the address of the collector is none: { $why }
+address-of-the-collector-is-none = 收集器的地址无效：{ $text-why }
+    .en = the address of the collector is none: { $text-why }
+begins-with-neither-http-nor-https = 它既不以 http:// 也不以 https:// 开头
+    .en = it begins with neither http:// nor https://
 otlp-headers-are-not-name-value = OTEL_EXPORTER_OTLP_HEADERS 不是 名称=值,名称=值
     .en = OTEL_EXPORTER_OTLP_HEADERS is not NAME=VALUE,NAME=VALUE
 key-is-no-template = `{ $key }` 不是模板：{ $why }

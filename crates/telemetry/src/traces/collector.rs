@@ -40,7 +40,10 @@ impl Collector {
         let none = |why: &str| bad(format!("the address of the collector is none: {why}"));
         let mut url = Url::parse(address).map_err(|error| none(&error.to_string()))?;
         // What is behind a `?` stays there.
-        url.path_segments_mut().map_err(|()| none("it has no path"))?.pop_if_empty().extend(PATH);
+        url.path_segments_mut()
+            .map_err(|()| none("it begins with neither http:// nor https://"))?
+            .pop_if_empty()
+            .extend(PATH);
         let mut map = HeaderMap::new();
         for header in headers.unwrap_or_default().split(',').map(str::trim).filter(|header| !header.is_empty()) {
             // What is wrong with it is said without its value.
@@ -68,6 +71,8 @@ mod tests {
         assert_eq!(url("http://127.0.0.1:4318").unwrap(), "http://127.0.0.1:4318/v1/traces");
         assert_eq!(url("https://o.example/otlp/").unwrap(), "https://o.example/otlp/v1/traces");
         assert_eq!(url("https://o.example/otlp?key=x").unwrap(), "https://o.example/otlp/v1/traces?key=x");
+        let error = url("mailto:someone").unwrap_err().to_string();
+        assert!(error.ends_with("it begins with neither http:// nor https://"), "{error}");
         assert!(url("nowhere").unwrap_err().to_string().contains("address of the collector"));
         let of = Collector::new("http://h", Some("api-key=s3cret, x-a = b"), "1").unwrap();
         assert!(of.headers["api-key"] == "s3cret" && of.headers["x-a"] == "b", "{of:?}");
