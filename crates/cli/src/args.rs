@@ -68,6 +68,10 @@ pub(crate) enum Command {
     Skills(commands::skills::SkillsArgs),
     /// Show where `limulus serve` is reached over HTTP and WebSocket, and the token for it
     Gateway(commands::gateway::GatewayArgs),
+    /// Copy everything of a home into one file, beside its owner
+    Backup(commands::backup::BackupArgs),
+    /// Make a home of a backup
+    Restore(commands::backup::RestoreArgs),
     /// Show what of the sandbox for commands holds here, and try it
     Sandbox(commands::sandbox::SandboxArgs),
     /// List and answer the calls that wait for approval; list and revoke what was allowed for good

@@ -21,6 +21,7 @@ mod opening;
 mod other_tools;
 mod output;
 mod probes;
+mod progress_line;
 mod prompt;
 mod reading;
 mod render;
@@ -155,10 +156,9 @@ fn carry_out(command: Command, globals: Result<Globals, config::ConfigError>) ->
             commands::doctor::run(&args, answers, &globals)
         }
         Command::Setup(args) => wait_for(commands::setup::run(args, &globals?)),
-        Command::Models(args) => {
-            let globals = globals?;
-            wait_for(commands::models::run(args, &globals))
-        }
+        Command::Models(args) => wait_for(commands::models::run(args, &globals?)),
+        Command::Backup(args) => commands::backup::run(&args, &globals?),
+        Command::Restore(args) => commands::backup::restore(&args, &globals?),
         Command::Gateway(args) => wait_for(commands::gateway::run(args, &globals?)),
         Command::Sandbox(args) => commands::sandbox::run(args, &globals?),
         Command::Answer(args) => commands::answer::run(&args, &globals?),

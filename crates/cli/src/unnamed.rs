@@ -199,6 +199,8 @@ fn argument(command: &mut Command) -> Option<SessionArgument<'_>> {
         | Command::Prompt(_)
         | Command::Skills(_)
         | Command::Sandbox(_)
+        | Command::Backup(_)
+        | Command::Restore(_)
         | Command::Gateway(_)
         | Command::Agents(_)
         | Command::Answer(_)

@@ -14,8 +14,8 @@ use serde::Deserialize as _;
 use super::credentials::{self, ProfileKind};
 use super::endpoints::KeySource;
 use super::kind::Kind::{
-    self, Address, Command, Dollars, Flag, Listen, Model, Models, MoneyLimit, Number, Patterns, SafeAddress, Secret,
-    SecretFile, Text, Variables, Word, Words,
+    self, Address, Command, Dollars, File, Flag, Listen, Model, Models, MoneyLimit, Number, Patterns, SafeAddress,
+    Secret, SecretFile, Text, Variables, Word, Words,
 };
 use super::kind::PatternOf;
 use super::session::ResetMode;
@@ -543,7 +543,10 @@ section! {
         listen: String = "127.0.0.1:18789", Listen,
             "The address where it listens, besides its socket: IP:PORT, or off";
         behind_proxy: bool = false, Flag,
-            "Whether it may listen on other addresses than those of this machine, since a proxy before it encrypts";
+            "Whether it may listen on other addresses than those of this machine without a certificate, since a proxy before it encrypts";
+        tls_cert: Option<String> => "~/tls/fullchain.pem", File,
+            "The certificate in PEM, with its chain, with which it encrypts; a new one is taken by itself. Not set: it does not";
+        tls_key: Option<String> => "~/tls/privkey.pem", File, "The private key of that certificate in PEM";
         #[serde(default, deserialize_with = "one_or_more")]
         hosts: Vec<String> => ["limulus.example.org"], Patterns(PatternOf::Host),
             "Further names, with their ports, under which clients reach it, such as that of a proxy";

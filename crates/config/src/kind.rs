@@ -45,6 +45,8 @@ pub(super) enum Kind {
     SafeAddress,
     /// `IP:PORT` where a service listens, or `"off"`.
     Listen,
+    /// The path of a file, absolute or below the home folder (`~/`).
+    File,
     /// `file:PATH` of a secret that limulus replaces. Another value never appears in a message: it may be the secret.
     SecretFile,
 }
@@ -151,6 +153,7 @@ impl Kind {
             (Self::Dollars | Self::MoneyLimit, Value::Integer(dollars)) => (0..=MOST_DOLLARS as i64).contains(dollars),
             (Self::Address, Value::String(text)) => concealed::is_address(text),
             (Self::SafeAddress, Value::String(text)) => models::may_hold_tokens(text),
+            (Self::File, Value::String(text)) => PatternOf::Place.fits(text),
             (Self::Listen, Value::String(text)) => text == OFF || text.parse::<SocketAddr>().is_ok(),
             (Self::SecretFile, Value::String(text)) => is_file(text),
             _ => false,
@@ -176,6 +179,7 @@ impl Kind {
             Self::MoneyLimit => "US dollars, such as 2.5, or \"off\"".to_owned(),
             Self::Address => "an address that begins with http:// or https://".to_owned(),
             Self::SafeAddress => "an address that begins with https://, or with http:// on this machine".to_owned(),
+            Self::File => "an absolute path, or one that begins with ~/".to_owned(),
             Self::Listen => "IP:PORT, such as \"127.0.0.1:18789\", or \"off\"".to_owned(),
             Self::SecretFile => {
                 "file:PATH, of a file that holds the refresh token and nothing else; new ones are written there"
@@ -193,6 +197,7 @@ impl Kind {
             | Self::Word(_)
             | Self::Address
             | Self::SafeAddress
+            | Self::File
             | Self::Listen
             | Self::Secret
             | Self::SecretFile

@@ -279,6 +279,12 @@ impl Config {
         self.values.gateway.listen.parse().ok()
     }
 
+    /// The files of the certificate with which the service encrypts, and of its key, as they are configured.
+    pub fn tls(&self) -> (Option<&str>, Option<&str>) {
+        let gateway = &self.values.gateway;
+        (gateway.tls_cert.as_deref(), gateway.tls_key.as_deref())
+    }
+
     /// Whether a proxy that encrypts stands before the service.
     pub fn is_behind_proxy(&self) -> bool {
         self.values.gateway.behind_proxy

@@ -90,6 +90,7 @@ fn kind_schema(kind: Kind) -> Value {
         Kind::Address => json!({"type": "string", "pattern": "^https?://"}),
         // Loading the file checks more precisely which hosts are this machine.
         Kind::SafeAddress => json!({"type": "string", "pattern": r"^(https://|http://(localhost|127\.|\[::1\]))"}),
+        Kind::File => json!({"type": "string", "pattern": "^(~?)/."}),
         Kind::Listen => json!({"type": "string", "pattern": r"^(off|[0-9.]+:\d+|\[[0-9A-Fa-f:.]+\]:\d+)$"}),
         Kind::SecretFile => json!({"type": "string", "pattern": r"^file:\s*\S"}),
     }

@@ -118,7 +118,7 @@ pub struct Service {
     telemetry: Arc<Telemetry>,
     handing_over: watch::Sender<bool>,
     /// Where it serves HTTP and WebSocket.
-    listens_at: OnceLock<SocketAddr>,
+    listens_at: OnceLock<(SocketAddr, bool)>,
 }
 
 impl Service {
@@ -197,15 +197,15 @@ impl Service {
         &self.home
     }
 
-    /// Where it serves HTTP and WebSocket; none if it does not.
-    pub(crate) fn listens_at(&self) -> Option<SocketAddr> {
+    /// Where it serves HTTP and WebSocket, and whether that is encrypted; none if it does not.
+    pub(crate) fn listens_at(&self) -> Option<(SocketAddr, bool)> {
         self.listens_at.get().copied()
     }
 
-    /// From now on it also serves at this address.
-    pub(crate) fn listening_at(&self, address: SocketAddr) {
+    /// From now on it also serves at this address, encrypted or not.
+    pub(crate) fn listening_at(&self, address: SocketAddr, is_encrypted: bool) {
         // It listens at one address only.
-        let _ = self.listens_at.set(address);
+        let _ = self.listens_at.set((address, is_encrypted));
     }
 
     /// What is counted of the sessions and of clients.

@@ -158,7 +158,8 @@ fn name(call: &CallFolder) -> String {
     format!("{PREFIX}{}", token(call))
 }
 
-fn home(calls: &Path) -> String {
+/// A word for the home of this folder of calls.
+pub(crate) fn home(calls: &Path) -> String {
     use std::os::unix::ffi::OsStrExt as _;
     blake3::hash(calls.as_os_str().as_bytes()).to_hex()[..16].to_owned()
 }

@@ -50,6 +50,9 @@ pub(crate) const FREEZE: u8 = b's';
 /// Written to the control FIFO: continue the stopped processes.
 pub(crate) const THAW: u8 = b'g';
 
+/// The file of a call's folder by which processes of this machine are found, and killed if their supervisor is dead.
+pub const TRACE: &str = "trace.json";
+
 /// The end of the name of [`CallFolder::before`].
 const BEFORE: &str = ".before";
 
@@ -316,7 +319,7 @@ impl CallFolder {
 
     /// What is known of the processes of the command; none if nothing can be read.
     pub(crate) fn trace(&self) -> Option<Trace> {
-        serde_json::from_str(&self.small_file("trace.json", RECORD_BYTES)?).ok()
+        serde_json::from_str(&self.small_file(TRACE, RECORD_BYTES)?).ok()
     }
 
     /// The text of a small file that the supervisor wrote; none if there is none, or one that is too long.
@@ -482,7 +485,7 @@ impl ClaimedFolder {
         let output = create("output")?;
         create("claim")?.write_all(supervisors::claim(nonce).as_bytes())?;
         if let Some(trace) = trace {
-            create("trace.json")?.write_all(&serde_json::to_vec(trace)?)?;
+            create(TRACE)?.write_all(&serde_json::to_vec(trace)?)?;
         }
         let opened = rustix::fs::open(fresh, FOLDER, Mode::empty())?;
         match fs::rename(fresh, &folder.path) {

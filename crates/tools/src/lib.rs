@@ -96,6 +96,7 @@ pub use command_env::is_passed_to_commands;
 pub use confine::{LayerState, SandboxLayers, Tier, confine_main};
 pub use error::ToolError;
 pub use fetch::NetworkPolicy;
+pub use folder::TRACE;
 pub use guard::Protected;
 pub use limits::{SCHEMA_BYTES, STRUCTURED_BYTES};
 pub use masking::{MaskEnd, MaskedText, Secrets};
@@ -103,7 +104,7 @@ pub use memory::{
     FileWords, FoundPassages, IndexedFile, MemoryContext, MemoryIndex, MemoryQuery, MemorySearch, PassageHit,
     has_memory,
 };
-pub use orphan::{Orphans, UnrecordedCall, forget_calls, orphans, running_calls, unrecorded_calls};
+pub use orphan::{Orphans, UnrecordedCall, call_folder_name, forget_calls, orphans, running_calls, unrecorded_calls};
 pub use output::Outputs;
 pub use paths::{ResolvedPath, THIS_PROGRAM, real_folder};
 pub use policy::{Checked, asks_about_executed_files};

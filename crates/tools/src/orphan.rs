@@ -79,6 +79,11 @@ pub fn running_calls(calls: &Path) -> io::Result<Vec<EffectId>> {
     Ok(running)
 }
 
+/// The name of the folder of a call in the folder of calls.
+pub fn call_folder_name(call: EffectId) -> String {
+    CallFolder::of(Path::new(""), call).name()
+}
+
 /// The calls with a listing from before their command, which is there until what the command changed is recorded. Reads nothing
 /// but the folder of calls.
 pub fn unrecorded_calls(calls: &Path) -> io::Result<Vec<UnrecordedCall>> {

@@ -101,7 +101,7 @@ pub(crate) fn end_left_of(call: &CallFolder) {
     let trace = call.trace();
     repeat(|| {
         let in_cgroup = cgroup::end_of(call, trace.as_ref().and_then(|trace| trace.cgroup.as_deref()));
-        let marked = processes::kill_marked(&call.name());
+        let marked = processes::kill_marked(call);
         let traced = trace.as_ref().is_some_and(Trace::kill);
         let adopted = ADOPTS.load(Ordering::Relaxed) && processes::kill_adopted();
         in_cgroup || marked || traced || adopted

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use engine::{EffectId, SessionId, SessionRow};
+use engine::{Call, EffectId, EffectKind, Process, SessionId, SessionRow, Stage};
 use journal::Read;
 use protocol::show::BackgroundCommand;
 use tools::{UnrecordedCall, command_of, running_calls, unrecorded_calls};
@@ -82,6 +82,27 @@ pub fn unrecorded(home: &Path, read: &dyn Read) -> Result<Vec<Unrecorded>, Error
         }
     }
     Ok(found)
+}
+
+/// The tries of calls that began and have no result, as far as the journal knows: of unfinished runs, and those of `running`
+/// that a session holds in the background.
+pub fn started_calls(read: &dyn Read, running: &[EffectId]) -> Result<Vec<EffectId>, Error> {
+    let mut started = vec![];
+    for row in read.unfinished()?.into_iter().chain(read.held()?) {
+        // One unreadable session must not hide the others.
+        let Ok(session) = fold_branch(read, &row) else { continue };
+        let Some(run) = session.run() else { continue };
+        let is_open = |call: &&Call| matches!(call.stage, Stage::Started { .. } | Stage::Ending { .. } | Stage::Lost);
+        let calls = run.step.calls.iter().filter(is_open);
+        started.extend(calls.map(|call| run.effect(EffectKind::RunCall, call.ordinal, call.try_no)));
+    }
+    for call in running {
+        let Some(row) = read.session_of_run(call.run)? else { continue };
+        let Ok(session) = fold_branch(read, &row) else { continue };
+        let is_held = |process: &Process| process.effect == *call && !process.is_ended();
+        started.extend(session.account.processes.iter().any(is_held).then_some(*call));
+    }
+    Ok(started)
 }
 
 /// Whether one of two folders is the other one, or in it.

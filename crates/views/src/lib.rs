@@ -42,7 +42,7 @@ use journal::Read;
 
 use crate::events::wait;
 
-pub use background::{Unrecorded, background, overlap, unrecorded};
+pub use background::{Unrecorded, background, overlap, started_calls, unrecorded};
 pub use error::Error;
 pub use explain::explain;
 pub use interrupted::interrupted;

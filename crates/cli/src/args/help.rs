@@ -13,7 +13,22 @@ pub(crate) const LIST: &str = include_str!("help.txt");
 const GROUPS: &[(&str, &[&str])] = &[
     ("Work", &["agent", "send", "resume", "diff", "undo", "redo"]),
     ("Look", &["status", "sessions", "agents", "prompt", "receipt", "events", "usage"]),
-    ("Control", &["runs", "queue", "approvals", "answer", "sandbox", "budget", "profiles", "serve", "gateway"]),
+    (
+        "Control",
+        &[
+            "runs",
+            "queue",
+            "approvals",
+            "answer",
+            "sandbox",
+            "budget",
+            "profiles",
+            "serve",
+            "gateway",
+            "backup",
+            "restore",
+        ],
+    ),
     ("Settings", &["setup", "config", "policy", "models", "skills", "completions", "man"]),
     ("Proofs", &["doctor", "audit", "demo", "failover", "graph"]),
 ];
@@ -72,6 +87,23 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("gateway token", &["limulus gateway token"]),
     ("gateway token rotate", &["limulus gateway token rotate"]),
     ("gateway token show", &["limulus gateway token show"]),
+    (
+        "gateway token create",
+        &[
+            "limulus gateway token create grafana --scope read",
+            "limulus gateway token create ci --scope read,write --days 90",
+        ],
+    ),
+    ("gateway token list", &["limulus gateway token list"]),
+    ("gateway token revoke", &["limulus gateway token revoke grafana"]),
+    ("gateway devices list", &["limulus gateway devices list"]),
+    (
+        "gateway devices approve",
+        &["limulus gateway devices approve 3f2a", "limulus gateway devices approve 3f2a --scope read"],
+    ),
+    ("gateway devices revoke", &["limulus gateway devices revoke 3f2a"]),
+    ("backup", &["limulus backup ~/limulus.backup", "limulus backup --json ~/limulus.backup"]),
+    ("restore", &["limulus restore ~/limulus.backup"]),
     ("sandbox check", &["limulus sandbox check"]),
     ("sandbox run", &["limulus sandbox run -- sh -c \"touch /etc/x\""]),
     ("answer", &["limulus answer", "limulus answer 3f2a 2", "limulus answer 3f2a --skip"]),

@@ -6,8 +6,6 @@ mod repair;
 mod rest;
 mod surroundings;
 
-use std::time::{Duration, Instant};
-
 use clap::Args;
 use config::Globals;
 use journal::check::{self, CheckReport, Progress, Repair};
@@ -16,15 +14,10 @@ use views::owner;
 
 use crate::error::{CliError, Exit};
 use crate::language::lines;
-use crate::output::say_step;
+use crate::progress_line::ProgressLine;
 use crate::show::doctor::{Shown, lay_out, surroundings_page};
 use crate::show::human::Zone;
 use crate::show::{json, print};
-
-/// A check that takes longer shows its progress.
-const SILENCE: Duration = Duration::from_millis(400);
-/// Refresh interval of the progress.
-const TICK: Duration = Duration::from_millis(100);
 
 /// Check the installation, configuration, keys, terminal, disk and data of a home; repair data if asked
 #[derive(Debug, Args)]
@@ -118,10 +111,16 @@ fn check_data(args: &DoctorArgs, looks: &[Look], globals: &Globals) -> Result<()
 
 /// Checks the home. On a terminal a line on stderr shows the progress.
 fn check_home(globals: &Globals) -> Result<CheckReport, CliError> {
-    let mut line = Line::new();
-    let report = check::check(&globals.home, &mut |progress| line.show(progress));
+    let mut line = ProgressLine::new();
+    let report = check::check(&globals.home, &mut |progress| line.show(|| far(progress)));
     line.clear();
     Ok(report?)
+}
+
+/// How far a check is.
+pub(crate) fn far(Progress { step, done, of }: Progress) -> String {
+    let far = if of > 0 { format!(" {done} of {of}") } else { String::new() };
+    format!("checking {step}{far} …")
 }
 
 fn verdict(report: &CheckReport) -> Result<(), CliError> {
@@ -143,32 +142,4 @@ fn verdict(report: &CheckReport) -> Result<(), CliError> {
         ),
         hint: hint.to_owned(),
     })
-}
-
-/// The line on stderr that shows the progress; each update replaces it.
-struct Line {
-    began: Instant,
-    drawn: Option<Instant>,
-}
-
-impl Line {
-    fn new() -> Self {
-        Self { began: Instant::now(), drawn: None }
-    }
-
-    fn show(&mut self, Progress { step, done, of }: Progress) {
-        let is_due = self.began.elapsed() > SILENCE && self.drawn.is_none_or(|drawn| drawn.elapsed() > TICK);
-        if !is_due {
-            return;
-        }
-        self.drawn = Some(Instant::now());
-        let far = if of > 0 { format!(" {done} of {of}") } else { String::new() };
-        say_step(&format!("checking {step}{far} …"));
-    }
-
-    fn clear(&mut self) {
-        if self.drawn.take().is_some() {
-            say_step("");
-        }
-    }
 }

@@ -1,9 +1,15 @@
 //! `limulus gateway`: where a service is reached over HTTP and WebSocket, and with which token.
 
+mod devices;
+mod tokens;
+
 use clap::{Args, Subcommand};
-use gateway::http::{Token, TokenError};
+use gateway::http::AccessError;
+use protocol::Scope;
 use protocol::method::{HealthGet, NoParams};
 use serde::Serialize;
+
+use std::path::Path;
 
 use crate::error::{CliError, Exit, failed};
 use crate::show::human::{Page, duration, printable_line};
@@ -24,7 +30,7 @@ enum GatewayCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Print the token alone, or make a new one
+    /// Print your token alone or make a new one; create, list and revoke tokens that may do less
     Token {
         #[command(subcommand)]
         command: Option<TokenCommand>,
@@ -32,15 +38,18 @@ enum GatewayCommand {
         #[arg(long, global = true)]
         json: bool,
     },
+    /// List, approve and revoke the devices of OpenClaw's clients
+    Devices {
+        #[command(subcommand)]
+        command: DevicesCommand,
+        /// Print it as JSON
+        #[arg(long, global = true)]
+        json: bool,
+    },
 }
 
-#[derive(Debug, Clone, Copy, Subcommand)]
-enum TokenCommand {
-    /// Print it; the first time it is made
-    Show,
-    /// Make a new one: the old one opens nothing any more
-    Rotate,
-}
+use devices::DevicesCommand;
+use tokens::TokenCommand;
 
 /// What is printed as JSON.
 #[derive(Debug, Serialize)]
@@ -50,6 +59,8 @@ struct Shown<'a> {
     pid: Option<u32>,
     /// Where it serves HTTP and WebSocket.
     listens_at: Option<&'a str>,
+    /// Whether that is encrypted.
+    tls: bool,
     socket: String,
     connections: Option<u32>,
     open_sessions: Option<u32>,
@@ -61,20 +72,42 @@ struct Shown<'a> {
 pub(crate) async fn run(args: GatewayArgs, globals: &config::Globals) -> Result<(), CliError> {
     match args.command {
         GatewayCommand::Status { json } => status(globals, json).await,
-        GatewayCommand::Token { command, json: as_json } => {
-            let token = match command {
-                None | Some(TokenCommand::Show) => Token::open(&globals.home),
-                Some(TokenCommand::Rotate) => Token::rotate(&globals.home),
-            };
-            let token = token.map_err(|error| refused(&error))?;
-            let token = token.expose();
-            print(&if as_json { json(&serde_json::json!({ "token": token })) } else { format!("{token}\n") })
-        }
+        GatewayCommand::Token { command, json } => tokens::run(command.unwrap_or_default(), json, &globals.home),
+        GatewayCommand::Devices { command, json } => devices::run(command, json, &globals.home),
     }
 }
 
-fn refused(error: &TokenError) -> CliError {
-    CliError::Refused { exit: Exit::Store, what: error.to_string(), hint: error.hint().to_owned() }
+/// Parses a scope.
+fn scope(text: &str) -> Result<Scope, String> {
+    let known = Scope::ALL.into_iter().find(|scope| scope.name() == text);
+    known.ok_or_else(|| "there are: read, write, approve, admin".to_owned())
+}
+
+/// The names of scopes.
+fn names(scopes: &[Scope]) -> String {
+    scopes.iter().map(|scope| scope.name()).collect::<Vec<_>>().join(", ")
+}
+
+/// Refuses what lets others in to a command of an agent: it would outlive what the agent was allowed.
+fn must_be_outside(home: &Path) -> Result<(), CliError> {
+    if !::tools::is_here_in_call_of(&home.join("calls")) {
+        return Ok(());
+    }
+    Err(CliError::Refused {
+        exit: Exit::Refused,
+        what: "a process inside a tool call may not let others in to the home that the call belongs to".to_owned(),
+        hint: "run it outside of the agent, for example in a terminal".to_owned(),
+    })
+}
+
+fn refused_access(error: &AccessError) -> CliError {
+    let exit = match error {
+        AccessError::Io { .. } | AccessError::Open { .. } | AccessError::Invalid { .. } => Exit::Store,
+        AccessError::Unknown { .. } => Exit::NotFound,
+        AccessError::Name { .. } | AccessError::Expired => Exit::Usage,
+        AccessError::Taken { .. } | AccessError::Full { .. } | AccessError::Ambiguous { .. } => Exit::Refused,
+    };
+    CliError::Refused { exit, what: error.to_string(), hint: error.hint().to_owned() }
 }
 
 async fn status(globals: &config::Globals, as_json: bool) -> Result<(), CliError> {
@@ -90,6 +123,7 @@ async fn status(globals: &config::Globals, as_json: bool) -> Result<(), CliError
             running: owner.is_some(),
             pid: owner.as_ref().map(|owner| owner.pid),
             listens_at: of.and_then(|health| health.listens_at.as_deref()),
+            tls: of.is_some_and(|health| health.tls),
             socket,
             connections: of.map(|health| health.connections),
             open_sessions: of.map(|health| health.open_sessions),
@@ -101,6 +135,7 @@ async fn status(globals: &config::Globals, as_json: bool) -> Result<(), CliError
     if let (Some(owner), Some(health)) = (owner, health) {
         page.line(format!("pid {} serves {socket} for {}", owner.pid, duration(health.uptime_ms)));
         match &health.listens_at {
+            Some(address) if health.tls => page.line(format!("HTTP and WebSocket: https://{address}")),
             Some(address) => page.line(format!("HTTP and WebSocket: http://{address}")),
             None => page.line("HTTP and WebSocket: off"),
         }

@@ -9,6 +9,7 @@ pub(crate) mod approvals;
 mod asking;
 pub(crate) mod audit;
 pub(crate) mod background;
+pub(crate) mod backup;
 pub(crate) mod budget;
 mod change;
 pub(crate) mod cleanup;

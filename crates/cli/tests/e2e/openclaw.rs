@@ -65,12 +65,12 @@ fn r60_a_client_of_openclaw_connects() {
             "DEVICE_AUTH_PUBLIC_KEY_INVALID",
         ),
     ] {
-        let refused = OpenClaw::try_connect(&web, &more).err().expect("it is refused");
+        let refused = OpenClaw::try_connect(&web, &more).expect_err("it is refused");
         assert_eq!(refused["details"]["code"], code, "{refused}");
         assert!(!refused.to_string().contains(&web.token));
     }
     for more in [json!({ "auth": auth(&web.token), "role": "node" }), json!({ "auth": 7 }), json!({ "client": [] })] {
-        assert_eq!(OpenClaw::try_connect(&web, &more).err().expect("refused")["code"], "INVALID_REQUEST");
+        assert_eq!(OpenClaw::try_connect(&web, &more).expect_err("refused")["code"], "INVALID_REQUEST");
     }
 }
 

@@ -50,6 +50,10 @@ beside_an_owner! {
         r11_r17_a_command_that_still_works_is_named,
         r20_r34_a_session_that_is_ended_takes_its_run_and_its_processes_with_it,
     }
+    backup {
+        r61_a_restored_home_is_the_home_that_was_copied,
+        r11_a_command_that_ran_during_the_backup_is_not_run_again_in_the_restored_home,
+    }
     bad_input {
         r24_a_message_of_fifty_megabytes_is_refused_with_what_to_do,
         r24_messages_that_are_none_are_refused,

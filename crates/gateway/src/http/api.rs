@@ -14,7 +14,7 @@ use protocol::method::{
 };
 use serde_json::{Map, Value, json};
 
-use super::peer::Peer;
+use super::gate::Caller;
 use super::problem::Problem;
 use super::{App, parsed};
 use crate::methods;
@@ -39,7 +39,7 @@ pub(super) async fn ready(State(app): State<Arc<App>>) -> (StatusCode, Json<Valu
 /// Calls a method with the parameters in the body. Of `agent`, which answers twice, this is the first answer.
 pub(super) async fn call(
     State(app): State<Arc<App>>,
-    Extension(peer): Extension<Arc<Peer>>,
+    Extension(caller): Extension<Caller>,
     Path(method): Path<String>,
     body: Bytes,
 ) -> Result<Json<Value>, Problem> {
@@ -51,13 +51,13 @@ pub(super) async fn call(
             .with_hint("use a WebSocket, or GET /v1/runs/ID/events, /v1/sessions/KEY/events or /v1/events"));
     }
     let params = object(body).await?;
-    asked((&app, &peer), &method, Value::Object(params)).await.map(Json)
+    asked((&app, &caller), &method, Value::Object(params)).await.map(Json)
 }
 
 /// Accepts a message. The run begins as soon as its session and its lane are free.
 pub(super) async fn start(
     State(app): State<Arc<App>>,
-    Extension(peer): Extension<Arc<Peer>>,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
@@ -65,14 +65,14 @@ pub(super) async fn start(
     let key = idempotency_key(&headers)?;
     params.entry("idempotencyKey").or_insert_with(|| key.into());
     params.entry("sessionKey").or_insert_with(|| "main".into());
-    let accepted = asked((&app, &peer), Agent::NAME, Value::Object(params)).await?;
+    let accepted = asked((&app, &caller), Agent::NAME, Value::Object(params)).await?;
     Ok((StatusCode::ACCEPTED, Json(accepted)))
 }
 
 /// Lists or shows what a path names.
 pub(super) async fn read(
     State(app): State<Arc<App>>,
-    Extension(peer): Extension<Arc<Peer>>,
+    Extension(caller): Extension<Caller>,
     path: MatchedPath,
     Path(named): Path<HashMap<String, String>>,
     Query(query): Query<HashMap<String, String>>,
@@ -98,7 +98,7 @@ pub(super) async fn read(
     if let (Some(name), Some(id)) = (name, named.get("id")) {
         params.insert(name.to_owned(), id.as_str().into());
     }
-    asked((&app, &peer), method, Value::Object(params)).await.map(Json)
+    asked((&app, &caller), method, Value::Object(params)).await.map(Json)
 }
 
 /// What is not here.
@@ -125,8 +125,8 @@ pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<String, Problem> {
     }
 }
 
-async fn asked((app, peer): (&Arc<App>, &Arc<Peer>), method: &str, params: Value) -> Result<Value, Problem> {
-    let (client, _events) = app.client(peer).await?;
+async fn asked((app, caller): (&Arc<App>, &Caller), method: &str, params: Value) -> Result<Value, Problem> {
+    let (client, _events) = app.client(caller).await?;
     Ok(client.request(method, params).await?)
 }
 

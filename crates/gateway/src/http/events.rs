@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::App;
-use super::peer::Peer;
+use super::gate::Caller;
 use super::problem::Problem;
 
 /// How often a client is shown that the connection is there.
@@ -62,48 +62,52 @@ impl Place {
 /// The lines of a run from its beginning, until it has ended.
 pub(super) async fn of_run(
     State(app): State<Arc<App>>,
-    Extension(peer): Extension<Arc<Peer>>,
+    Extension(caller): Extension<Caller>,
     Path(run): Path<String>,
     headers: HeaderMap,
     Query(query): Query<HashMap<String, String>>,
 ) -> Result<Response, Problem> {
     let Place { from, whole } = Place::of(&headers, query)?;
     let whole = whole.unwrap_or(from.is_none());
-    follow((&app, &peer), SubscribeParams { run: Some(run), from, whole, ..SubscribeParams::default() }).await
+    follow((&app, &caller), SubscribeParams { run: Some(run), from, whole, ..SubscribeParams::default() }).await
 }
 
 /// The lines of a session from now on.
 pub(super) async fn of_session(
     State(app): State<Arc<App>>,
-    Extension(peer): Extension<Arc<Peer>>,
+    Extension(caller): Extension<Caller>,
     Path(session): Path<String>,
     headers: HeaderMap,
     Query(query): Query<HashMap<String, String>>,
 ) -> Result<Response, Problem> {
     let Place { from, whole } = Place::of(&headers, query)?;
     let whole = whole.unwrap_or(false);
-    follow((&app, &peer), SubscribeParams { session: Some(session), from, whole, ..SubscribeParams::default() }).await
+    follow((&app, &caller), SubscribeParams { session: Some(session), from, whole, ..SubscribeParams::default() }).await
 }
 
 /// The lines of all sessions from now on.
 pub(super) async fn of_home(
     State(app): State<Arc<App>>,
-    Extension(peer): Extension<Arc<Peer>>,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     Query(query): Query<HashMap<String, String>>,
 ) -> Result<Response, Problem> {
     let Place { from, whole } = Place::of(&headers, query)?;
-    follow((&app, &peer), SubscribeParams { from, whole: whole.unwrap_or(false), ..SubscribeParams::default() }).await
+    follow((&app, &caller), SubscribeParams { from, whole: whole.unwrap_or(false), ..SubscribeParams::default() }).await
 }
 
-async fn follow((app, peer): (&Arc<App>, &Arc<Peer>), params: SubscribeParams) -> Result<Response, Problem> {
+async fn follow((app, caller): (&Arc<App>, &Caller), params: SubscribeParams) -> Result<Response, Problem> {
     let ends_with_run = params.run.is_some();
-    let (client, events) = app.client(peer).await?;
+    let (client, events) = app.client(caller).await?;
     client.call::<EventsSubscribe>(params).await?;
     let (mut to, response) = response();
+    let (app, caller) = (Arc::clone(app), caller.clone());
     tokio::spawn(async move {
-        // A client that is gone reads nothing more.
-        let _ = pass_on(&mut to, (client, events), ends_with_run).await;
+        tokio::select! {
+            // A client that is gone reads nothing more.
+            _ = pass_on(&mut to, (client, events), ends_with_run) => {}
+            () = app.until_revoked(&caller) => {}
+        }
     });
     Ok(response)
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
@@ -12,10 +12,12 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use engine::policy::matches_host;
+use protocol::{Scope, Scopes};
+use tokio::sync::watch;
 
+use super::access::{Access, AccessError, Asked, Grant, Keyring, Pairing};
 use super::peer::Peer;
 use super::problem::Problem;
-use super::token::Token;
 use super::webhooks::{self, Webhooks};
 use super::{App, HttpOptions};
 
@@ -23,6 +25,8 @@ use super::{App, HttpOptions};
 const FAILURES: u32 = 10;
 const WINDOW: Duration = Duration::from_mins(1);
 const LOCKED: Duration = Duration::from_mins(5);
+/// How soon a token that is revoked closes what it has opened.
+const REVOKING: Duration = Duration::from_secs(1);
 /// Addresses that are counted.
 const ADDRESSES: usize = 1_024;
 /// What needs no token: whether the service is there.
@@ -34,6 +38,9 @@ const WEBSOCKET: [&str; 2] = ["/", "/ws"];
 #[derive(Debug)]
 pub(super) struct Gate {
     options: HttpOptions,
+    keyring: Keyring,
+    /// Changes when a token may have been revoked or may have expired.
+    revoked: watch::Sender<()>,
     failures: Mutex<BTreeMap<IpAddr, Failures>>,
 }
 
@@ -44,9 +51,29 @@ struct Failures {
     count: u32,
 }
 
-/// Whether a request has shown the token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Authorized(pub(super) bool);
+/// Who sends a request.
+#[derive(Debug, Clone)]
+pub(super) struct Caller {
+    pub(super) peer: Arc<Peer>,
+    /// Who it is by the token that it has shown; none if it has shown none, where none is needed.
+    pub(super) grant: Option<Grant>,
+}
+
+impl Caller {
+    /// What it may do.
+    pub(super) fn scopes(&self) -> Scopes {
+        self.grant.as_ref().map(|grant| grant.scopes).unwrap_or_default()
+    }
+
+    /// An error if it may not do this.
+    pub(super) fn must(&self, scope: Scope) -> Result<(), Problem> {
+        if self.scopes().allow(scope) {
+            return Ok(());
+        }
+        let message = format!("this token may not do that: it needs the scope `{scope}`");
+        Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", message))
+    }
+}
 
 /// Lets a request in, or answers it, and counts the answer.
 pub(super) async fn admit(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
@@ -72,17 +99,24 @@ async fn admitted(app: &App, mut request: Request, next: Next) -> Response {
     let is_open = OPEN.contains(&path) || path.starts_with(webhooks::PATH);
     let is_websocket = WEBSOCKET.contains(&path);
     let admitted = app.gate.knows(request.headers()).and_then(|()| {
+        let peer =
+            peer.ok_or_else(|| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "bug", "the client has no address"))?;
         let given = bearer(request.headers());
-        match (given, peer) {
-            _ if is_open => Ok(Authorized(false)),
-            (None, _) if is_websocket => Ok(Authorized(false)),
-            (given, Some(peer)) => app.gate.check(&peer, given).map(|()| Authorized(true)),
-            (_, None) => Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "bug", "the client has no address")),
+        let grant = match given {
+            _ if is_open => None,
+            None if is_websocket => None,
+            given => Some(app.gate.check(&peer, given)?),
+        };
+        // Its client has to show in its first frame that it is that device.
+        if !is_websocket && grant.as_ref().is_some_and(|grant| grant.device().is_some()) {
+            let message = "the token of a device opens a WebSocket of that device alone";
+            return Err(Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", message));
         }
+        Ok(Caller { peer, grant })
     });
     match admitted {
-        Ok(authorized) => {
-            request.extensions_mut().insert(authorized);
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
             next.run(request).await
         }
         Err(problem) => problem.into_response(),
@@ -98,7 +132,8 @@ pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
 
 impl Gate {
     pub(super) fn new(options: HttpOptions) -> Self {
-        Self { options, failures: Mutex::default() }
+        let keyring = Keyring::new(options.home.clone());
+        Self { options, keyring, revoked: watch::Sender::new(()), failures: Mutex::default() }
     }
 
     /// Whether a request is meant for this service and comes from no page of another one.
@@ -139,27 +174,69 @@ impl Gate {
         bare.parse::<IpAddr>().is_ok() || name.eq_ignore_ascii_case("localhost") || known()
     }
 
-    /// Whether a client has the token. Each address has a few tries; this machine has all that it wants, or any program on it could
+    /// Who a client is by its token. Each address has a few tries; this machine has all that it wants, or any program on it could
     /// lock its user out.
-    pub(super) fn check(&self, peer: &Peer, given: Option<&str>) -> Result<(), Problem> {
-        self.check_from(peer.ip(), given)?;
+    pub(super) fn check(&self, peer: &Peer, given: Option<&str>) -> Result<Grant, Problem> {
+        let grant = self.check_from(peer.ip(), given)?;
         peer.place.trust();
-        Ok(())
+        Ok(grant)
     }
 
-    fn check_from(&self, address: IpAddr, given: Option<&str>) -> Result<(), Problem> {
+    fn check_from(&self, address: IpAddr, given: Option<&str>) -> Result<Grant, Problem> {
         self.may_try(address)?;
-        let token = Token::read(&self.options.home).map_err(|error| {
+        let found = given.map_or(Ok(None), |given| self.keyring.holder(given, now_ms()));
+        let found = found.map_err(|error| {
             let hint = error.hint();
             Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "no_token", error.to_string()).with_hint(hint)
         })?;
-        if given.is_some_and(|given| token.is(given)) {
-            return Ok(());
+        if let Some(grant) = found {
+            return Ok(grant);
         }
         self.failed(address);
         let message = if given.is_some() { "this is not the token" } else { "a request needs the token" };
         Err(Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
             .with_hint("`limulus gateway token` prints it; send it as `Authorization: Bearer TOKEN`"))
+    }
+
+    /// Waits until what was granted does not hold any more.
+    pub(super) async fn until_revoked(&self, grant: &Grant) {
+        let mut revoked = self.revoked.subscribe();
+        while self.keyring.holds(grant, now_ms()) {
+            // The sender lives as long as this gate.
+            let _ = revoked.changed().await;
+        }
+    }
+
+    /// Has those looked at who were let in, each time that a token may have been revoked or has expired.
+    pub(super) async fn watch(&self) {
+        let mut before = (self.keyring.stamps(), now_ms());
+        loop {
+            tokio::time::sleep(REVOKING).await;
+            let now = (self.keyring.stamps(), now_ms());
+            if before.0 != now.0 || self.keyring.has_expired(before.1, now.1) {
+                self.revoked.send_replace(());
+            }
+            before = now;
+        }
+    }
+
+    /// What becomes of a device whose client has shown a token. `is_own`: it is the token of the device, which shows that it is known,
+    /// not that its user is here.
+    pub(super) async fn pair(&self, asked: Asked, peer: &Arc<Peer>, is_own: bool) -> Result<Pairing, AccessError> {
+        let may_be_here = peer.ip().is_loopback() && !self.options.is_behind_proxy && !is_own;
+        let (home, peer) = (self.options.home.clone(), Arc::clone(peer));
+        let pairing = tokio::task::spawn_blocking(move || {
+            // Most are known: nothing is written for them.
+            if let Some(known) = Access::read(&home)?.known(&asked) {
+                return Ok(known);
+            }
+            // What a command pairs would outlive the token that it has read.
+            let is_here = may_be_here && !peer.is_in_call(&home);
+            Access::change(&home, |access| access.pair(asked, is_here))
+        });
+        pairing.await.unwrap_or_else(|error| {
+            Err(AccessError::Io { act: "write", path: self.options.home.clone(), source: std::io::Error::other(error) })
+        })
     }
 
     /// Whether this address has not shown too many wrong secrets.
@@ -202,11 +279,18 @@ impl Gate {
     }
 }
 
+/// The time of this machine, milliseconds since 1970.
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use axum::http::HeaderValue;
 
     use super::*;
+    use crate::http::Token;
 
     fn gate(home: &std::path::Path) -> Gate {
         Gate::new(HttpOptions {
@@ -277,8 +361,9 @@ mod tests {
         let token = Token::open(home.path()).unwrap();
         let gate = gate(home.path());
         let far: IpAddr = "192.0.2.7".parse().unwrap();
-        let check =
-            |address: IpAddr, given: Option<&str>| gate.check_from(address, given).map_err(|problem| problem.code);
+        let check = |address: IpAddr, given: Option<&str>| {
+            gate.check_from(address, given).map(|_| ()).map_err(|problem| problem.code)
+        };
         for _ in 0..FAILURES {
             assert_eq!(check(far, Some("guess")), Err("unauthorized"));
         }

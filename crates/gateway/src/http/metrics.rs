@@ -4,14 +4,17 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use engine::Timestamp;
 use journal::Read;
+use protocol::Scope;
 use telemetry::metrics::{Now, Rest};
 
 use super::App;
+use super::gate::Caller;
 use super::problem::Problem;
 use crate::error::Error;
 use crate::methods;
@@ -21,7 +24,11 @@ use crate::service::Service;
 const DATABASE: &str = "journal.db";
 const WAL: &str = "journal.db-wal";
 
-pub(super) async fn show(State(app): State<Arc<App>>) -> Result<Response, Problem> {
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Response, Problem> {
+    caller.must(Scope::Read)?;
     let service = &app.service;
     let (home, at) = (Arc::clone(service.home()), service.runtime.clock().now());
     let counted = methods::reading(service, move |journal| of_journal(&home, journal, at)).await;

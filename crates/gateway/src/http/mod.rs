@@ -1,16 +1,21 @@
-//! HTTP and WebSocket over TCP: who may use it (`gate`, `token`), the frames of the socket as text messages (`websocket`), the API
+//! HTTP and WebSocket over TCP: who may use it (`gate`, `token`, `access`), the frames of the socket as text messages (`websocket`), the API
 //! of OpenAI (`openai`), the frames of OpenClaw (`openclaw`), and the methods of the protocol (`api`). Each request is a client of the service in the same process,
 //! so nothing here knows more than the protocol, and a connection that is lost ends no run.
 
+mod access;
 mod api;
+mod certificate;
 mod events;
 mod gate;
 mod metrics;
 mod openai;
+#[cfg(test)]
+mod openapi;
 mod openclaw;
 mod peer;
 mod places;
 mod problem;
+mod tls;
 mod token;
 mod webhooks;
 mod websocket;
@@ -21,11 +26,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Bytes;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
+use axum::{BoxError, Router};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -42,12 +47,15 @@ use crate::connection::Identity;
 use crate::service::Service;
 use crate::socket::capacity_for_http;
 
+pub use access::{ACCESS_FILE, Access, AccessError, DeviceRequest, NewToken, PairedDevice, TokenEntry};
+pub use certificate::{TlsError, TlsFiles};
 pub use token::{TOKEN_FILE, Token, TokenError};
 pub use webhooks::{Webhook, WebhookProof, Webhooks};
 
-use gate::Gate;
+use gate::{Caller, Gate};
 use peer::Peer;
 use places::Places;
+use tls::Tls;
 
 /// The address where a service listens if none is configured.
 pub const DEFAULT_ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 18789);
@@ -66,6 +74,10 @@ pub struct HttpOptions {
     pub home: PathBuf,
     /// Further names under which clients reach this service, such as that of a proxy.
     pub hosts: Vec<String>,
+    /// Whether clients come through a proxy, so that their addresses say nothing.
+    pub is_behind_proxy: bool,
+    /// The certificate with which connections are encrypted; none = they are not.
+    pub tls: Option<TlsFiles>,
     /// What other programs send to `/hooks/NAME`.
     pub webhooks: Webhooks,
 }
@@ -76,6 +88,18 @@ pub struct HttpListener {
     socket: TcpListener,
     address: SocketAddr,
     options: HttpOptions,
+    tls: Option<Arc<Tls>>,
+}
+
+/// Why a service cannot listen.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// The address is taken, or is none of this machine.
+    #[error(transparent)]
+    Address(#[from] io::Error),
+    /// The certificate cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
 }
 
 /// What requests share.
@@ -86,9 +110,10 @@ struct App {
 
 impl HttpListener {
     /// Listens at this address. Port 0 is one that is free. Must be called inside a tokio runtime.
-    pub async fn bind(address: SocketAddr, options: HttpOptions) -> io::Result<Self> {
+    pub async fn bind(address: SocketAddr, options: HttpOptions) -> Result<Self, BindError> {
+        let tls = options.tls.clone().map(Tls::new).transpose()?.map(Arc::new);
         let socket = TcpListener::bind(address).await?;
-        Ok(Self { address: socket.local_addr()?, socket, options })
+        Ok(Self { address: socket.local_addr()?, socket, options, tls })
     }
 
     /// Where it listens.
@@ -96,12 +121,22 @@ impl HttpListener {
         self.address
     }
 
+    /// Whether connections are encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.tls.is_some()
+    }
+
     /// Accepts and serves connections in a task of its own, until that is aborted.
     pub fn spawn(self, service: Arc<Service>) -> JoinHandle<()> {
-        service.listening_at(self.address);
+        service.listening_at(self.address, self.is_encrypted());
         let app = Arc::new(App { service, gate: Gate::new(self.options) });
-        let router = router(app);
-        tokio::spawn(async move { accept(&self.socket, &router).await })
+        let router = router(Arc::clone(&app));
+        tokio::spawn(async move {
+            tokio::select! {
+                () = accept(&self.socket, self.tls.as_ref(), &router) => {}
+                () = app.gate.watch() => {}
+            }
+        })
     }
 }
 
@@ -134,7 +169,7 @@ fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-async fn accept(socket: &TcpListener, router: &Router) {
+async fn accept(socket: &TcpListener, tls: Option<&Arc<Tls>>, router: &Router) {
     let places = Places::new(capacity_for_http());
     loop {
         let Ok((stream, peer)) = socket.accept().await else {
@@ -150,17 +185,36 @@ async fn accept(socket: &TcpListener, router: &Router) {
             request.extensions_mut().insert(Arc::clone(&of));
             router.clone().oneshot(request)
         });
+        let tls = tls.cloned();
         tokio::spawn(async move {
-            let mut serving = http1::Builder::new();
-            serving.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(HEAD_BYTES);
-            let serving = serving.serve_connection(TokioIo::new(stream), service).with_upgrades();
-            // A client that breaks off is no error of the service.
+            let serving = async {
+                // A client that breaks off is no error of the service.
+                match tls {
+                    None => serve(TokioIo::new(stream), service).await,
+                    Some(tls) => {
+                        if let Some(stream) = tls.accept(stream).await {
+                            serve(TokioIo::new(stream), service).await;
+                        }
+                    }
+                }
+            };
             tokio::select! {
-                _ = serving => {}
+                () = serving => {}
                 () = peer.place.is_needed() => {}
             }
         });
     }
+}
+
+/// Serves a connection until its client disconnects.
+async fn serve<I, S>(io: I, service: S)
+where
+    I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
+    S: hyper::service::HttpService<hyper::body::Incoming, ResBody = axum::body::Body, Error: Into<BoxError>>,
+{
+    let mut serving = http1::Builder::new();
+    serving.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(HEAD_BYTES);
+    let _ = serving.serve_connection(io, service).with_upgrades().await;
 }
 
 /// The JSON of a client. What is large is parsed on a thread that may block: the sessions go on meanwhile.
@@ -186,9 +240,17 @@ impl App {
         self.service.runtime.resolver().agents()
     }
 
-    /// Connects to the service as the user.
-    async fn client(self: &Arc<Self>, peer: &Arc<Peer>) -> Result<(Client, Events), ClientError> {
-        self.client_with(peer, Scopes::ALL, vec![]).await
+    /// Waits until the token that a client has shown opens nothing any more.
+    async fn until_revoked(&self, caller: &Caller) {
+        match &caller.grant {
+            Some(grant) => self.gate.until_revoked(grant).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Connects to the service as who sends a request.
+    async fn client(self: &Arc<Self>, caller: &Caller) -> Result<(Client, Events), ClientError> {
+        self.client_with(&caller.peer, caller.scopes(), vec![]).await
     }
 
     /// Connects to the service.

@@ -46,6 +46,11 @@ impl Peer {
         })
     }
 
+    /// Whether it is inside a call of this home, or cannot be shown not to be. May block.
+    pub(super) fn is_in_call(&self, home: &Path) -> bool {
+        self.process(home).is_some_and(|pid| pid == GONE || tools::is_in_call(pid))
+    }
+
     fn found(&self) -> Option<u32> {
         let own = rustix::process::getuid().as_raw();
         let (inode, user) = TABLES

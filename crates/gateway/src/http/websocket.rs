@@ -17,7 +17,7 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use protocol::limits::{FIRST_FRAME_BYTES, FRAME_BYTES, HANDSHAKE_MS};
 use protocol::method::{Connect, Method as _};
-use protocol::{EventFrame, Frame, Scopes, encode};
+use protocol::{EventFrame, Frame, encode};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader, ReadBuf};
 use tokio_tungstenite::WebSocketStream;
@@ -27,15 +27,17 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::App;
-use super::gate::Authorized;
+use super::access::Grant;
+use super::gate::Caller;
 use super::openclaw;
-use super::peer::Peer;
 use super::problem::Problem;
 
 /// How often a client that says nothing is asked whether it is still there.
 pub(super) const PING_INTERVAL: Duration = Duration::from_secs(25);
 /// How long it may say nothing at all.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
+/// Why a connection is closed whose token was revoked, or has expired.
+pub(super) const REVOKED: &str = "the token opens nothing any more";
 /// Bytes that are read at once. Each client has them all the time, and most say nothing for hours.
 const READ_BYTES: usize = 4 << 10;
 /// Bytes of what wraps the first frame.
@@ -50,14 +52,13 @@ pub(super) async fn upgrade(State(app): State<Arc<App>>, mut request: Request) -
     let Some(upgrade) = request.extensions_mut().remove::<OnUpgrade>() else {
         return Problem::invalid("this connection cannot become a WebSocket").into_response();
     };
-    let is_authorized = request.extensions().get::<Authorized>().is_some_and(|Authorized(is)| *is);
-    let peer = request.extensions().get::<Arc<Peer>>().cloned();
+    let caller = request.extensions().get::<Caller>().cloned();
     tokio::spawn(async move {
-        if let (Ok(stream), Some(peer)) = (upgrade.await, peer) {
+        if let (Ok(stream), Some(caller)) = (upgrade.await, caller) {
             // A client that breaks off is no error of the service.
             tokio::select! {
-                _ = serve(&app, stream, (&peer, is_authorized)) => {}
-                () = peer.place.is_needed() => {}
+                _ = serve(&app, stream, &caller) => {}
+                () = caller.peer.place.is_needed() => {}
             }
         }
     });
@@ -89,7 +90,7 @@ fn accept_key(headers: &HeaderMap) -> Result<HeaderValue, Problem> {
 }
 
 /// Serves a client until it disconnects or the service stops.
-async fn serve(app: &Arc<App>, stream: Upgraded, (peer, is_authorized): (&Arc<Peer>, bool)) -> Result<(), Error> {
+async fn serve(app: &Arc<App>, stream: Upgraded, caller: &Caller) -> Result<(), Error> {
     let left = Arc::new(AtomicUsize::new(FIRST_FRAME_BYTES + WRAPPING_BYTES));
     let stream = Limited { stream: TokioIo::new(stream), left: Arc::clone(&left) };
     let config = WebSocketConfig::default().max_message_size(Some(FRAME_BYTES)).max_frame_size(Some(FRAME_BYTES));
@@ -102,16 +103,16 @@ async fn serve(app: &Arc<App>, stream: Upgraded, (peer, is_authorized): (&Arc<Pe
     socket.send(text(&encode(&Frame::Event(challenge)))).await?;
     let first = tokio::time::timeout(Duration::from_millis(HANDSHAKE_MS), first_frame(&mut socket)).await;
     let connect = match first {
-        Ok(Ok(first)) => connect_of(app, &first, (peer, is_authorized)),
+        Ok(Ok(first)) => connect_of(app, &first, caller),
         Ok(Err(error)) => return Err(error),
         Err(_) => Err((None, Problem::invalid("no handshake within 10 s"))),
     };
-    let connect = match connect {
-        Ok(First::Own(connect)) => connect,
+    let (connect, grant) = match connect {
+        Ok(First::Own { connect, grant }) => (connect, grant),
         Ok(First::OpenClaw { id, params }) => {
             left.store(usize::MAX, Ordering::Relaxed);
-            let first = openclaw::First { id, params, challenge: &nonce, is_authorized };
-            return openclaw::serve(app, socket, peer, first).await;
+            let first = openclaw::First { id, params, challenge: &nonce };
+            return openclaw::serve(app, socket, caller, first).await;
         }
         Err((id, problem)) => {
             let refused = json!({ "type": "res", "id": id, "ok": false, "error": {
@@ -126,7 +127,8 @@ async fn serve(app: &Arc<App>, stream: Upgraded, (peer, is_authorized): (&Arc<Pe
         }
     };
     left.store(usize::MAX, Ordering::Relaxed);
-    let (read, mut write) = tokio::io::split(app.attach(peer, Scopes::ALL).await);
+    tracing::info!(target: "limulus::http", by = grant.name(), "a client has connected");
+    let (read, mut write) = tokio::io::split(app.attach(&caller.peer, grant.scopes).await);
     write.write_all(&connect).await?;
     let (mut to_client, mut from_client) = socket.split();
     let last_received = LastReceived::default();
@@ -134,6 +136,7 @@ async fn serve(app: &Arc<App>, stream: Upgraded, (peer, is_authorized): (&Arc<Pe
     tokio::select! {
         result = forward(&mut from_client, &mut write, &last_received) => result?,
         result = show(BufReader::with_capacity(READ_BYTES, read), &mut to_client, &last_received) => result?,
+        () = app.gate.until_revoked(&grant) => close(&mut to_client, CloseCode::Policy, REVOKED).await?,
     }
     Ok(())
 }
@@ -155,18 +158,14 @@ where
 
 /// The first frame of a client.
 enum First {
-    /// The request `connect` as the service takes it, of a client that has shown the token.
-    Own(Vec<u8>),
+    /// The request `connect` as the service takes it, of a client that has shown a token.
+    Own { connect: Vec<u8>, grant: Grant },
     /// That of a client of OpenClaw.
     OpenClaw { id: String, params: Value },
 }
 
 /// What the first frame is. Else the id of its request, and what is wrong.
-fn connect_of(
-    app: &App,
-    first: &[u8],
-    (peer, is_authorized): (&Peer, bool),
-) -> Result<First, (Option<String>, Problem)> {
+fn connect_of(app: &App, first: &[u8], caller: &Caller) -> Result<First, (Option<String>, Problem)> {
     let no_request = || (None, Problem::invalid("the first frame must be a request"));
     let Ok(Frame::Request(mut request)) = serde_json::from_slice::<Frame>(first) else { return Err(no_request()) };
     let id = Some(request.id.clone());
@@ -178,11 +177,14 @@ fn connect_of(
         return Ok(First::OpenClaw { id: request.id, params: request.params });
     }
     let auth = request.params.as_object_mut().and_then(|params| params.remove("auth"));
-    if !is_authorized {
-        let given = auth.as_ref().and_then(|auth| auth.get("token")).and_then(Value::as_str);
-        app.gate.check(peer, given).map_err(|problem| (id, problem))?;
-    }
-    Ok(First::Own(encode(&Frame::Request(request))))
+    let given = auth.as_ref().and_then(|auth| auth.get("token")).and_then(Value::as_str);
+    let grant = caller.grant.clone().map_or_else(|| app.gate.check(&caller.peer, given), Ok);
+    let grant = grant.and_then(|grant| match grant.device() {
+        None => Ok(grant),
+        Some(_) => Err(Problem::invalid("the token of a device is for its client of OpenClaw alone")),
+    });
+    let grant = grant.map_err(|problem| (id, problem))?;
+    Ok(First::Own { connect: encode(&Frame::Request(request)), grant })
 }
 
 /// When something came from the client.

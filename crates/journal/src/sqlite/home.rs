@@ -17,7 +17,7 @@ use crate::Error;
 /// The name of the database in its home.
 pub(super) const DATABASE: &str = "journal.db";
 const LOCK: &str = "owner.lock";
-const MARK: &str = "journal.mark";
+pub(super) const MARK: &str = "journal.mark";
 const PRIVATE_FOLDER: u32 = 0o700;
 pub(super) const PRIVATE_FILE: u32 = 0o600;
 const STICKY: u32 = 0o1000;

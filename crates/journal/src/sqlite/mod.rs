@@ -3,10 +3,12 @@
 //! `home` is the folder and its lock, `space` the reserve, `schema` the tables, `migrations` the migration of older
 //! ones, `encode` the preparation of an append, `dictionaries` the compression, `writer` the queue, `group` the group
 //! commit, `member` one append within it, `checkpoint` the WAL, `reader`, `tail`, `page`, `rows` and `activity` the
-//! reads, `remake` rebuilds the views, `search` is the index of what was said, in a file of its own.
+//! reads, `backup` copies a journal beside its owner, `remake` rebuilds the views, `search` is the index of what was
+//! said, in a file of its own.
 //! The rules about which record may follow which are not here: they are in `chain`, for both journals.
 
 mod activity;
+mod backup;
 mod bodies;
 pub mod check;
 mod checkpoint;
@@ -51,6 +53,7 @@ use engine::{
 
 use rusqlite::Connection;
 
+pub use backup::{JournalCopy, copy_journal};
 #[doc(hidden)]
 pub use dictionaries::store_uncompressed;
 pub use files::{FileStep, FileWatch, watch_files};

@@ -164,6 +164,9 @@ pub struct Health {
     /// The address where it serves HTTP and WebSocket, `IP:PORT`; none if it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listens_at: Option<String>,
+    /// Whether that is encrypted: `https` and `wss`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tls: bool,
 }
 
 /// Result of `owner.handover`: the owner accepts nothing new and releases the home.

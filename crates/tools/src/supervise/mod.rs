@@ -27,11 +27,11 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{getpid, set_child_subreaper, setsid};
 use serde::{Deserialize, Serialize};
 
-use crate::cgroup::CallCgroup;
+use crate::cgroup::{self, CallCgroup};
 use crate::folder::{CallFolder, ClaimedFolder, ExitRecord};
 use crate::paths::THIS_PROGRAM;
 use crate::sandbox::CONFINE;
-use crate::supervise::processes::MARK;
+use crate::supervise::processes::{HOME_MARK, MARK};
 use crate::supervise::proxy::{HostRules, Proxy};
 use crate::supervise::trace::Trace;
 use crate::supervisors;
@@ -186,13 +186,13 @@ fn start(
 fn shell(job: &Job, call: &CallFolder) -> io::Result<(Command, Option<ListenerReceiver>)> {
     let Some(profile) = &job.sandbox else {
         let mut command = Command::new("sh");
-        command.arg("-c").arg(&job.command).current_dir(&job.folder).env(MARK, call.name());
+        command.arg("-c").arg(&job.command).current_dir(&job.folder).envs(marks(call));
         return Ok((command, None));
     };
     let launcher = Launcher { executable: PathBuf::from(THIS_PROGRAM), words: vec![CONFINE.to_owned()] };
-    let mark = (OsString::from(MARK), call.name().into());
+    let marks = marks(call).map(|(name, value)| (OsString::from(name), OsString::from(value)));
     let arguments = [OsString::from("-c"), OsString::from(&job.command)];
-    let environment = std::env::vars_os().chain([mark.clone()]);
+    let environment = std::env::vars_os().chain(marks.clone());
     let shell = OsStr::new("sh");
     let command = if job.hosts.is_some() {
         profile.proxied_command(&launcher, shell, arguments, environment)
@@ -200,9 +200,14 @@ fn shell(job: &Job, call: &CallFolder) -> io::Result<(Command, Option<ListenerRe
         profile.command(&launcher, shell, arguments, environment).map(|command| (command, None))
     };
     let (mut command, receiver) = command.map_err(io::Error::other)?;
-    // What is outside of the sandbox is found by its mark too.
-    command.current_dir(&job.folder).env(mark.0, mark.1);
+    // What is outside of the sandbox is found by its marks too.
+    command.current_dir(&job.folder).envs(marks);
     Ok((command, receiver))
+}
+
+/// What every process of the command has in its environment.
+fn marks(call: &CallFolder) -> [(&'static str, String); 2] {
+    [(MARK, call.name()), (HOME_MARK, cgroup::home(call.parent()))]
 }
 
 /// Writes one byte to standard output: the folder has changed.

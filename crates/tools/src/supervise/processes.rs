@@ -15,6 +15,9 @@ use rustix::process::{
 /// The environment variable that marks every process of a command, so that it can be found after its supervisor died.
 pub(crate) const MARK: &str = "SUPERVISED_CALL";
 
+/// The environment variable that names the home of the call, without saying where it is: a copy of a home has the same calls.
+pub(crate) const HOME_MARK: &str = "SUPERVISED_HOME";
+
 use super::SUPERVISOR;
 use crate::cgroup;
 use crate::folder::CallFolder;
@@ -71,14 +74,19 @@ pub(crate) fn survivors() -> Vec<i32> {
     below(rustix::process::getpid().as_raw_pid()).iter().map(|process| process.pid.as_raw_pid()).collect()
 }
 
-/// Kills every process with the mark of this call, after its supervisor was killed.
+/// Kills every process with the marks of this call, after its supervisor was killed.
 /// Returns whether there was one.
-pub(crate) fn kill_marked(call: &str) -> bool {
-    let mark = format!("{MARK}={call}");
+pub(crate) fn kill_marked(call: &CallFolder) -> bool {
+    let (mark, home) = (format!("{MARK}={}", call.name()), format!("{HOME_MARK}={}", cgroup::home(call.parent())));
+    let names_home = format!("{HOME_MARK}=");
     let mut found = false;
     for pid in all_processes() {
         let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_pid())).unwrap_or_default();
-        if environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()) {
+        let mut variables = environment.split(|byte| *byte == 0);
+        let is_marked = variables.clone().any(|variable| variable == mark.as_bytes());
+        // Commands of older programs do not name their home.
+        let of = variables.find(|variable| variable.starts_with(names_home.as_bytes()));
+        if is_marked && of.is_none_or(|of| of == home.as_bytes()) {
             found |= Status::of(pid).is_some_and(|status| !status.is_zombie);
             let _ = kill_process(pid, Signal::KILL);
         }

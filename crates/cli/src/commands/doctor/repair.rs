@@ -7,9 +7,10 @@ use journal::{Read as _, Reader, Sqlite};
 use runtime::repair::HeldSession;
 
 use super::quarantine::keep_texts;
-use super::{DoctorArgs, Line, check_home, rest};
+use super::{DoctorArgs, check_home, far, rest};
 use crate::error::{CliError, Exit};
 use crate::output::say;
+use crate::progress_line::ProgressLine;
 use crate::prompt;
 use crate::show::doctor::promise;
 use crate::show::human::{Page, printable};
@@ -109,9 +110,9 @@ fn ask(wanted: &Repair, args: &DoctorArgs) -> Result<(), CliError> {
 }
 
 fn export(globals: &Globals) -> Result<Did, CliError> {
-    let mut line = Line::new();
+    let mut line = ProgressLine::new();
     let repairs = Repairs::take(&globals.home)?;
-    let mut did = repairs.export(&mut |progress| line.show(progress))?;
+    let mut did = repairs.export(&mut |progress| line.show(|| far(progress)))?;
     line.clear();
     drop(repairs);
     did.extend(hold(globals)?);

@@ -2,11 +2,12 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 
-use config::{Config, ConfiguredWebhook, WebhookSignature};
-use gateway::http::{DEFAULT_ADDRESS, HttpListener, HttpOptions, Token, Webhook, WebhookProof, Webhooks};
+use config::{Config, ConfiguredWebhook, Globals, WebhookSignature};
+use gateway::http::{
+    BindError, DEFAULT_ADDRESS, HttpListener, HttpOptions, TlsFiles, Token, Webhook, WebhookProof, Webhooks,
+};
 use serde_json::Value;
 
 use crate::error::{CliError, Exit};
@@ -15,35 +16,58 @@ use crate::output::say;
 /// Listens where the flags say, else the configuration: none if it is not to listen, or another program has the usual address.
 pub(super) async fn bind(
     config: &Arc<Config>,
-    home: &Path,
+    globals: &Globals,
     (asked, is_off): (Option<SocketAddr>, bool),
 ) -> Result<Option<HttpListener>, CliError> {
     let Some(address) = asked.or_else(|| config.listen()).filter(|_| !is_off) else { return Ok(None) };
-    if !address.ip().to_canonical().is_loopback() && !config.is_behind_proxy() {
-        return Err(CliError::Refused {
-            exit: Exit::Config,
-            what: format!("{address} is not an address of this machine alone, and what is sent there is not encrypted"),
-            hint: "listen at 127.0.0.1, or set gateway.behind_proxy = true if a proxy before it encrypts".to_owned(),
-        });
+    let refused = |what: String, hint: &str| CliError::Refused { exit: Exit::Config, what, hint: hint.to_owned() };
+    let tls = tls_files(config, globals)?;
+    if !address.ip().to_canonical().is_loopback() && !config.is_behind_proxy() && tls.is_none() {
+        return Err(refused(
+            format!("{address} is not an address of this machine alone, and what is sent there is not encrypted"),
+            "listen at 127.0.0.1, name a certificate in gateway.tls_cert, or set gateway.behind_proxy = true if a proxy before it encrypts",
+        ));
     }
-    Token::open(home).map_err(|error| CliError::Refused {
-        exit: Exit::Config,
-        what: error.to_string(),
-        hint: error.hint().to_owned(),
-    })?;
-    let options =
-        HttpOptions { home: home.to_owned(), hosts: config.hosts().to_vec(), webhooks: webhooks(Arc::clone(config)) };
+    Token::open(&globals.home).map_err(|error| refused(error.to_string(), error.hint()))?;
+    let options = HttpOptions {
+        home: globals.home.clone(),
+        hosts: config.hosts().to_vec(),
+        is_behind_proxy: config.is_behind_proxy(),
+        tls,
+        webhooks: webhooks(Arc::clone(config)),
+    };
     match HttpListener::bind(address, options).await {
         Ok(listener) => Ok(Some(listener)),
-        Err(error) if asked.is_none() && address == DEFAULT_ADDRESS && error.kind() == io::ErrorKind::AddrInUse => {
+        Err(BindError::Address(error))
+            if asked.is_none() && address == DEFAULT_ADDRESS && error.kind() == io::ErrorKind::AddrInUse =>
+        {
             say!("limulus: {address} is taken, so there is no HTTP; `serve --listen 127.0.0.1:0` takes a free port");
             Ok(None)
         }
-        Err(error) => Err(CliError::Refused {
-            exit: Exit::Config,
-            what: format!("cannot listen at {address}: {error}"),
-            hint: "choose another with --listen or gateway.listen; port 0 is one that is free".to_owned(),
-        }),
+        Err(BindError::Address(error)) => Err(refused(
+            format!("cannot listen at {address}: {error}"),
+            "choose another with --listen or gateway.listen; port 0 is one that is free",
+        )),
+        Err(BindError::Tls(error)) => Err(refused(error.to_string(), error.hint())),
+    }
+}
+
+/// The certificate that is configured.
+fn tls_files(config: &Config, globals: &Globals) -> Result<Option<TlsFiles>, CliError> {
+    match config.tls() {
+        (None, None) => Ok(None),
+        (Some(cert), Some(key)) => {
+            let absolute = |path| globals.environment.absolute(path);
+            Ok(Some(TlsFiles { cert: absolute(cert)?, key: absolute(key)? }))
+        }
+        (cert, _) => {
+            let (there, missing) = if cert.is_some() { ("tls_cert", "tls_key") } else { ("tls_key", "tls_cert") };
+            Err(CliError::Refused {
+                exit: Exit::Config,
+                what: format!("gateway.{there} is set, and gateway.{missing} is not"),
+                hint: "a certificate and its key belong together: set both, or none".to_owned(),
+            })
+        }
     }
 }
 

@@ -2,7 +2,12 @@
 
 use std::collections::VecDeque;
 use std::net::TcpStream;
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::digest::{SHA256, digest};
+use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use serde_json::{Value, json};
 use tungstenite::WebSocket;
 
@@ -11,7 +16,28 @@ use super::web::{Web, frame, put};
 /// All scopes of an operator.
 pub(crate) const SCOPES: [&str; 4] = ["operator.admin", "operator.read", "operator.write", "operator.approvals"];
 
+/// The id of the device with this key.
+pub(crate) fn device_id(key: u8) -> String {
+    let pair = Ed25519KeyPair::from_seed_unchecked(&[key; 32]).expect("a key");
+    let id = digest(&SHA256, pair.public_key().as_ref());
+    id.as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
+}
+
+/// What a client shows of its device.
+fn signed(key: u8, (token, challenge): (&str, &str), scopes: &[&str]) -> Value {
+    let pair = Ed25519KeyPair::from_seed_unchecked(&[key; 32]).expect("a key");
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time");
+    let (id, at, scopes) = (device_id(key), since.as_millis(), scopes.join(","));
+    let text = format!("v3|{id}|cli|cli|operator|{scopes}|{at}|{token}|{challenge}|linux|");
+    let encode = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
+    json!({
+        "id": id, "publicKey": encode(pair.public_key().as_ref()), "signedAt": at as u64, "nonce": challenge,
+        "signature": encode(pair.sign(text.as_bytes()).as_ref()),
+    })
+}
+
 /// A connected client.
+#[derive(Debug)]
 pub(crate) struct OpenClaw {
     socket: WebSocket<TcpStream>,
     /// What it was shown first.
@@ -32,9 +58,22 @@ impl OpenClaw {
 
     /// The same with these parameters besides the usual ones; else the error.
     pub(crate) fn try_connect(web: &Web, more: &Value) -> Result<Self, Value> {
+        Self::connect_with(web, |_| more.clone())
+    }
+
+    /// The same for a device with this key, that shows a token and asks for these scopes.
+    pub(crate) fn connect_device(web: &Web, key: u8, token: &str, scopes: &[&str]) -> Result<Self, Value> {
+        Self::connect_with(web, |challenge| {
+            let device = signed(key, (token, challenge), scopes);
+            json!({ "auth": { "token": token }, "scopes": scopes, "device": device })
+        })
+    }
+
+    fn connect_with(web: &Web, more: impl Fn(&str) -> Value) -> Result<Self, Value> {
         let mut socket = web.websocket(&[]).expect("a WebSocket");
         let challenge = frame(&mut socket).expect("a challenge");
         assert_eq!(challenge["event"], "connect.challenge");
+        let more = more(challenge["payload"]["nonce"].as_str().expect("a nonce"));
         let client = json!({ "id": "cli", "version": "2026.9.6", "platform": "linux", "mode": "cli" });
         let mut params = json!({ "minProtocol": 4, "maxProtocol": 4, "client": client, "role": "operator" });
         let object = params.as_object_mut().expect("an object");

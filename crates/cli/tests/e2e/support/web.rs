@@ -1,6 +1,6 @@
 //! A client of HTTP and WebSocket that is no part of the product: requests as they are written, and what comes back.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -48,6 +48,11 @@ impl Web {
         self.ask_with(request, &[("authorization", &format!("Bearer {}", self.token))], body)
     }
 
+    /// The same with another token.
+    pub(crate) fn ask_as(&self, token: &str, request: &str, body: &Value) -> Answer {
+        self.ask_with(request, &[("authorization", &format!("Bearer {token}"))], body)
+    }
+
     /// The same with these headers, and none besides. No body if it is null.
     pub(crate) fn ask_with(&self, request: &str, headers: &[(&str, &str)], body: &Value) -> Answer {
         let mut stream = self.connect();
@@ -64,9 +69,14 @@ impl Web {
 
     /// Begins to read events, one after the other.
     pub(crate) fn events(&self, path: &str, headers: &[(&str, &str)]) -> EventReader {
+        self.events_as(&self.token, path, headers)
+    }
+
+    /// The same with another token.
+    pub(crate) fn events_as(&self, token: &str, path: &str, headers: &[(&str, &str)]) -> EventReader {
         let mut stream = self.connect();
         let lines = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect::<Vec<_>>().concat();
-        let (host, token) = (&self.address, &self.token);
+        let host = &self.address;
         write!(stream, "GET {path} HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {token}\r\n{lines}\r\n")
             .expect("it is read");
         let mut reader = EventReader(BufReader::new(stream));
@@ -159,6 +169,11 @@ impl EventReader {
 
 /// The next frame of a WebSocket; none when it was closed.
 pub(crate) fn frame(socket: &mut WebSocket<TcpStream>) -> Option<Value> {
+    frame_of(socket)
+}
+
+/// The same over any stream.
+pub(crate) fn frame_of<S: Read + Write>(socket: &mut WebSocket<S>) -> Option<Value> {
     loop {
         match socket.read() {
             Ok(Message::Text(text)) => return Some(serde_json::from_str(&text).expect("a frame")),

@@ -15,14 +15,14 @@ use super::conversation::{ChatRequest, Named};
 use super::{Begun, Piece, begin, now, session, with_run};
 use crate::http::api::idempotency_key;
 use crate::http::events::{Gone, ToClient, response};
-use crate::http::peer::Peer;
+use crate::http::gate::Caller;
 use crate::http::problem::Problem;
 use crate::http::{App, parsed};
 
 /// Answers a conversation.
 pub(in crate::http) async fn chat(
     State(app): State<Arc<App>>,
-    Extension(peer): Extension<Arc<Peer>>,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
@@ -31,7 +31,7 @@ pub(in crate::http) async fn chat(
     let key = idempotency_key(&headers)?;
     let completion = |id: String| Completion { id, model: request.agent().to_owned(), created: now(&app) };
     let named = Named { session: session(&headers)?, key: &key };
-    let started = match begin((&app, &peer), &request, named).await? {
+    let started = match begin((&app, &caller), &request, named).await? {
         Begun::Run(started) => started,
         Begun::Command(text) => return Ok(completion(key.clone()).whole(&request, text)),
     };

@@ -6,14 +6,14 @@ mod responses;
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
+use axum::{Extension, Json};
 use engine::{EffectId, RunId};
 use protocol::event::{AGENT_EVENT, AssistantLine, LifecycleLine, RunEnd, Stream};
 use protocol::method::{Agent, AgentAnswer, Ended, EventsSubscribe, SubscribeParams};
-use protocol::{Answers, Client, Event, Events};
+use protocol::{Answers, Client, Event, Events, Scope};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ use conversation::{ChatRequest, Named, agent_of};
 
 use super::App;
 use super::events::{Gone, ToClient};
-use super::peer::Peer;
+use super::gate::Caller;
 use super::problem::Problem;
 
 pub(super) use chat::chat;
@@ -33,13 +33,22 @@ const SESSION: [&str; 2] = ["x-limulus-session", "x-openclaw-session-key"];
 const RUN: HeaderName = HeaderName::from_static("x-limulus-run");
 
 /// The agents as models.
-pub(super) async fn models(State(app): State<Arc<App>>) -> Json<Value> {
+pub(super) async fn models(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Json<Value>, Problem> {
+    caller.must(Scope::Read)?;
     let agents = app.agents();
-    Json(json!({ "object": "list", "data": agents.iter().map(|name| shown(name)).collect::<Vec<_>>() }))
+    Ok(Json(json!({ "object": "list", "data": agents.iter().map(|name| shown(name)).collect::<Vec<_>>() })))
 }
 
 /// One of them.
-pub(super) async fn model(State(app): State<Arc<App>>, Path(name): Path<String>) -> Result<Json<Value>, Problem> {
+pub(super) async fn model(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    caller.must(Scope::Read)?;
     let agent = agent_of(&name);
     known(&app, agent)?;
     Ok(Json(shown(agent)))
@@ -103,14 +112,10 @@ struct Started {
 }
 
 /// Sends the message of a request to its agent.
-async fn begin(
-    (app, peer): (&Arc<App>, &Arc<Peer>),
-    request: &ChatRequest,
-    named: Named<'_>,
-) -> Result<Begun, Problem> {
+async fn begin((app, caller): (&Arc<App>, &Caller), request: &ChatRequest, named: Named<'_>) -> Result<Begun, Problem> {
     let message = request.message(named)?;
     known(app, request.agent())?;
-    let (client, events) = app.client(peer).await?;
+    let (client, events) = app.client(caller).await?;
     let mut answers = client.ask::<Agent>(message)?;
     let run = match answers.next().await? {
         AgentAnswer::Accepted { run_id, .. } => run_id,

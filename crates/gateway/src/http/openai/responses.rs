@@ -16,7 +16,7 @@ use super::conversation::{ChatRequest, Named};
 use super::{Begun, Piece, begin, now, session, with_run};
 use crate::http::api::idempotency_key;
 use crate::http::events::{Gone, ToClient, response};
-use crate::http::peer::Peer;
+use crate::http::gate::Caller;
 use crate::http::problem::Problem;
 use crate::http::{App, parsed};
 
@@ -102,7 +102,7 @@ fn as_message(at: usize, item: &Value) -> Result<Option<Value>, Problem> {
 /// Answers a request.
 pub(in crate::http) async fn respond(
     State(app): State<Arc<App>>,
-    Extension(peer): Extension<Arc<Peer>>,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
@@ -111,7 +111,7 @@ pub(in crate::http) async fn respond(
     let chat = request.as_chat()?;
     let key = idempotency_key(&headers)?;
     let before = match &request.previous_response_id {
-        Some(id) => Some(session_after((&app, &peer), id).await?),
+        Some(id) => Some(session_after((&app, &caller), id).await?),
         None => None,
     };
     let named = Named { session: before.as_deref().or(session(&headers)?), key: &key };
@@ -122,7 +122,7 @@ pub(in crate::http) async fn respond(
         created: now(&app),
         previous: request.previous_response_id.clone(),
     };
-    let started = match begin((&app, &peer), &chat, named).await? {
+    let started = match begin((&app, &caller), &chat, named).await? {
         Begun::Run(started) => started,
         Begun::Command(text) => return Ok(of(&key).whole(text, chat.is_streamed())),
     };
@@ -150,13 +150,13 @@ pub(in crate::http) async fn respond(
 }
 
 /// The session in which a response is the last one.
-async fn session_after((app, peer): (&Arc<App>, &Arc<Peer>), id: &str) -> Result<String, Problem> {
+async fn session_after((app, caller): (&Arc<App>, &Caller), id: &str) -> Result<String, Problem> {
     let unknown = || {
         let message = format!("there is no response `{}`", id.escape_debug());
         Problem::new(StatusCode::NOT_FOUND, "previous_response_not_found", message)
     };
     let run: RunId = id.strip_prefix(ID).and_then(|run| run.parse().ok()).ok_or_else(unknown)?;
-    let (client, _events) = app.client(peer).await?;
+    let (client, _events) = app.client(caller).await?;
     let params = RunParams { run: Some(run.to_string()), ..RunParams::default() };
     let shown = client.call::<RunsShow>(params).await.map_err(|_| unknown())?;
     let params =

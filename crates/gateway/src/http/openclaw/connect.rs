@@ -1,22 +1,26 @@
 //! The handshake: which version is spoken, what the client may do, and what it is shown first.
 
 use protocol::limits::{BUFFERED_BYTES, FRAME_BYTES, TICK_MS};
-use protocol::{PROTOCOL, Scope, Scopes};
+use protocol::{PROTOCOL, Scope};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::device::{Device, Signed};
 use super::methods;
 use super::server;
-use super::trouble::{INVALID, Trouble};
+use super::trouble::{INVALID, Trouble, UNAVAILABLE};
 use crate::http::App;
-use crate::http::peer::Peer;
+use crate::http::access::{Asked, Grant, Pairing};
+use crate::http::gate::Caller;
 
 /// The versions of its protocol, the newest first.
 const VERSIONS: [u32; 2] = [4, 3];
 /// Bytes of an attachment, and of one that is an image.
 const ATTACHMENT_BYTES: usize = 20 << 20;
 const IMAGE_BYTES: usize = 6 << 20;
+
+/// Digits of the id of a device that stand for it.
+const SHOWN_DIGITS: usize = 12;
 
 /// The events that a client may receive.
 const EVENTS: [&str; 14] = [
@@ -68,12 +72,23 @@ struct Program {
     mode: String,
     platform: String,
     device_family: Option<String>,
+    display_name: Option<String>,
 }
 
 /// What a client shows to be let in.
 #[derive(Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Credentials {
     token: Option<String>,
+    device_token: Option<String>,
+}
+
+impl Credentials {
+    /// The token that counts: that of a user or a program, else that of the device.
+    fn shown(&self) -> Option<&str> {
+        let is_there = |token: &Option<String>| token.as_ref().is_some_and(|token| !token.is_empty());
+        [&self.token, &self.device_token].into_iter().find(|token| is_there(token))?.as_deref()
+    }
 }
 
 impl std::fmt::Debug for Credentials {
@@ -86,8 +101,11 @@ impl std::fmt::Debug for Credentials {
 #[derive(Debug, Clone)]
 pub(super) struct Admitted {
     pub(super) protocol: u32,
-    pub(super) scopes: Scopes,
+    /// Who it is, with the scopes that it asked for.
+    pub(super) grant: Grant,
     role: String,
+    /// The token that its device can use from now on.
+    device_token: Option<String>,
     /// Whether it shows calls of tools.
     pub(super) shows_tools: bool,
     /// Whether it takes every approval request as one of a plugin: it knows no others.
@@ -107,21 +125,19 @@ pub(in crate::http) fn is_of_openclaw(params: &Value) -> bool {
 }
 
 impl Hello {
-    /// Lets the client in, or says why not. `is_authorized`: it has shown the token in the head of its request.
-    pub(super) fn admit(
+    /// Lets the client in, or says why not.
+    pub(super) async fn admit(
         self,
-        (app, peer): (&App, &Peer),
+        (app, caller): (&App, &Caller),
         (challenge, now): (&str, i64),
-        is_authorized: bool,
     ) -> Result<Admitted, Trouble> {
-        let token = self.auth.as_ref().and_then(|auth| auth.token.as_deref());
-        if !is_authorized {
-            app.gate.check(peer, token).map_err(|problem| {
-                let code = if token.is_some() { "AUTH_TOKEN_MISMATCH" } else { "AUTH_TOKEN_MISSING" };
-                let step = json!({ "code": code, "recommendedNextStep": "update_auth_credentials" });
-                Trouble::from(problem).with_details(step)
-            })?;
-        }
+        let token = self.auth.as_ref().and_then(Credentials::shown);
+        let grant = caller.grant.clone().map_or_else(|| app.gate.check(&caller.peer, token), Ok);
+        let grant = grant.map_err(|problem| {
+            let code = if token.is_some() { "AUTH_TOKEN_MISMATCH" } else { "AUTH_TOKEN_MISSING" };
+            let step = json!({ "code": code, "recommendedNextStep": "update_auth_credentials" });
+            Trouble::from(problem).with_details(step)
+        })?;
         let spoken = VERSIONS.into_iter().find(|version| (self.min_protocol..=self.max_protocol).contains(version));
         let protocol = spoken.ok_or_else(|| {
             let (from, to) = (self.min_protocol, self.max_protocol);
@@ -133,6 +149,8 @@ impl Hello {
         if role != "operator" {
             return Err(Trouble::invalid("invalid role: limulus has no nodes, only operators connect"));
         }
+        let known = |name: &String| SCOPES.iter().find(|(known, _)| known == name).map(|(_, scope)| *scope);
+        let grant = grant.within(self.scopes.iter().filter_map(known).collect());
         if let Some(device) = &self.device {
             let signed = Signed {
                 client: &self.client.id,
@@ -145,21 +163,73 @@ impl Hello {
             };
             device.check(signed, (challenge, now))?;
         }
+        let device_token = self.pair((app, caller), &grant, now).await?;
         let has = |cap: &str| self.caps.iter().any(|known| known == cap);
-        let known = |name: &String| SCOPES.iter().find(|(known, _)| known == name).map(|(_, scope)| *scope);
         Ok(Admitted {
             protocol,
-            scopes: self.scopes.iter().filter_map(known).collect(),
+            grant,
             role: role.to_owned(),
+            device_token,
             shows_tools: has("tool-events"),
             takes_plugin_approvals: has("plugin-approvals"),
         })
     }
+
+    /// The token of the device, if the client has one and it may do what it asks for.
+    async fn pair(&self, (app, caller): (&App, &Caller), grant: &Grant, now: i64) -> Result<Option<String>, Trouble> {
+        let Some(device) = &self.device else {
+            return match grant.device() {
+                None => Ok(None),
+                Some(_) => Err(not_paired("device identity required", json!({ "code": "DEVICE_IDENTITY_REQUIRED" }))),
+            };
+        };
+        if grant.device().is_some_and(|id| id != device.id) {
+            let details = json!({ "code": "AUTH_DEVICE_TOKEN_MISMATCH" });
+            return Err(Trouble::new(INVALID, "device token mismatch").with_details(details));
+        }
+        let known = |name: &String| SCOPES.iter().find(|(known, _)| known == name).map(|(_, scope)| *scope);
+        // A device asks for what it wants, of which the token that it has shown may have only a part.
+        let wanted =
+            if grant.device().is_some() { self.scopes.iter().filter_map(known).collect() } else { grant.scopes };
+        let asked = Asked {
+            id: device.id.clone(),
+            name: self.client.display_name.clone().unwrap_or_else(|| self.client.id.clone()),
+            platform: self.client.platform.clone(),
+            scopes: wanted,
+            now,
+        };
+        let pairing = app.gate.pair(asked, &caller.peer, grant.device().is_some()).await;
+        let id: String = device.id.chars().take(SHOWN_DIGITS).collect();
+        match pairing.map_err(|error| Trouble::new(UNAVAILABLE, format!("{error}; {}", error.hint())))? {
+            Pairing::Approved { token } => Ok(Some(token)),
+            Pairing::Asking { request, is_known } => {
+                let reason = if is_known { "scope-upgrade" } else { "not-paired" };
+                let message = format!(
+                    "pairing required: the user of the home approves this device with `limulus gateway devices approve {id}` (requestId: {request})"
+                );
+                let details = json!({ "code": "PAIRING_REQUIRED", "reason": reason, "requestId": request });
+                Err(not_paired(message, details))
+            }
+            Pairing::Full => {
+                let message = "pairing required, and too many devices ask: `limulus gateway devices list` shows them";
+                Err(not_paired(message, json!({ "code": "PAIRING_REQUIRED", "reason": "not-paired" })))
+            }
+        }
+    }
+}
+
+fn not_paired(message: impl Into<String>, details: Value) -> Trouble {
+    Trouble::new("NOT_PAIRED", message).with_details(details)
 }
 
 /// What a client is shown first: what there is, what it may do, and the limits of the connection.
 pub(super) fn hello(app: &App, of: &Admitted, connection: &str) -> Value {
-    let scopes: Vec<_> = of.scopes.iter().map(scope_name).collect();
+    let scopes: Vec<_> = of.grant.scopes.iter().map(scope_name).collect();
+    let mut auth = json!({ "method": "token", "role": of.role, "scopes": scopes });
+    if let Some(token) = &of.device_token {
+        auth["deviceToken"] = token.as_str().into();
+        auth["issuedAtMs"] = app.service.runtime.clock().now().0.into();
+    }
     let methods: Vec<_> = methods::names().collect();
     json!({
         "type": "hello-ok",
@@ -174,7 +244,7 @@ pub(super) fn hello(app: &App, of: &Admitted, connection: &str) -> Value {
             "sessionDefaults": server::session_defaults(),
             "authMode": "token",
         },
-        "auth": { "method": "token", "role": of.role, "scopes": scopes },
+        "auth": auth,
         "policy": {
             "maxPayload": FRAME_BYTES,
             "maxBufferedBytes": BUFFERED_BYTES,

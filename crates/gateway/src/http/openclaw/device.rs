@@ -16,7 +16,7 @@ const SKEW_MS: u64 = 10 * 60 * 1_000;
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Device {
-    id: String,
+    pub(super) id: String,
     public_key: String,
     signature: String,
     signed_at: i64,

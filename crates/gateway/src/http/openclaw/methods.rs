@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use super::approvals::{self, Kind};
 use super::connect::scope_name;
 use super::trouble::Trouble;
-use super::{Operator, history, runs, server, sessions};
+use super::{Operator, devices, history, runs, server, sessions};
 
 use Scope::{Admin, Approve, Read, Write};
 
 /// The methods of OpenClaw. Beside them, each of our own that has no namesake here may be called by its name.
-const METHODS: [(&str, Scope); 54] = [
+const METHODS: [(&str, Scope); 57] = [
     ("health", Read),
     ("status", Read),
     ("models.list", Read),
@@ -66,6 +66,9 @@ const METHODS: [(&str, Scope); 54] = [
     ("plugin.approval.resolve", Approve),
     ("approval.get", Approve),
     ("approval.resolve", Approve),
+    ("device.pair.approve", Admin),
+    ("device.pair.reject", Admin),
+    ("device.pair.remove", Admin),
     ("sessions.reset", Admin),
     ("sessions.delete", Admin),
     ("sessions.compact", Admin),
@@ -110,7 +113,7 @@ pub(super) async fn answer(
         let name: String = method.chars().take(NAME_CHARS).collect();
         return Err(Trouble::invalid(format!("unknown method: {}", name.escape_debug())));
     };
-    if !operator.of.scopes.allow(scope) {
+    if !operator.of.grant.scopes.allow(scope) {
         return Err(Trouble::missing_scope(scope_name(scope)));
     }
     if !params.is_null() && !params.is_object() {
@@ -141,6 +144,10 @@ pub(super) async fn answer(
             "exec.approval.resolve" | "plugin.approval.resolve" | "approval.resolve" => {
                 approvals::resolve(operator, &params).await?
             }
+            "device.pair.list" => devices::list(operator).await?,
+            "device.pair.approve" => devices::approve(operator, &params).await?,
+            "device.pair.reject" => devices::revoke(operator, &params, "requestId").await?,
+            "device.pair.remove" => devices::revoke(operator, &params, "deviceId").await?,
             "question.list" => approvals::questions(operator).await?,
             "question.get" => approvals::question(operator, &params).await?,
             "question.resolve" => approvals::answer_question(operator, &params).await?,

@@ -4,6 +4,7 @@
 mod approvals;
 mod connect;
 mod device;
+mod devices;
 mod events;
 mod history;
 mod methods;
@@ -30,13 +31,14 @@ use tokio::task::JoinSet;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Error, Message};
 
+use super::gate::Caller;
 use super::peer::Peer;
-use super::websocket::{LastReceived, PING_INTERVAL, close};
+use super::websocket::{LastReceived, PING_INTERVAL, REVOKED, close};
 use super::{App, parsed};
 
 use connect::{Admitted, Hello};
 use run_names::RunNames;
-use trouble::Trouble;
+use trouble::{INVALID, Trouble};
 
 pub(super) use connect::is_of_openclaw;
 
@@ -63,6 +65,7 @@ struct OpenRequest {
 /// A client that is let in.
 pub(super) struct Operator {
     app: Arc<App>,
+    peer: Arc<Peer>,
     /// Our own client, which has its scopes.
     client: Client,
     of: Admitted,
@@ -121,17 +124,16 @@ pub(super) struct First<'a> {
     pub(super) id: String,
     pub(super) params: Value,
     pub(super) challenge: &'a str,
-    pub(super) is_authorized: bool,
 }
 
 /// Serves a client until it disconnects or the service stops.
-pub(super) async fn serve<S>(app: &Arc<App>, socket: S, peer: &Arc<Peer>, first: First<'_>) -> Result<(), Error>
+pub(super) async fn serve<S>(app: &Arc<App>, socket: S, caller: &Caller, first: First<'_>) -> Result<(), Error>
 where
     S: Stream<Item = Result<Message, Error>> + Sink<Message, Error = Error> + Unpin,
 {
     let (mut to_client, mut from_client) = socket.split();
     let id = first.id.clone();
-    let (operator, events, mut outgoing) = match admitted(app, peer, first).await {
+    let (operator, events, mut outgoing) = match admitted(app, caller, first).await {
         Ok(admitted) => admitted,
         Err(trouble) => {
             send(&mut to_client, response(&id, &Err(trouble))).await?;
@@ -139,6 +141,7 @@ where
         }
     };
     let connection = uuid::Uuid::now_v7().to_string();
+    tracing::info!(target: "limulus::http", by = operator.of.grant.name(), "a client of OpenClaw has connected");
     let hello = connect::hello(app, &operator.of, &connection);
     send(&mut to_client, response(&id, &Ok(hello))).await?;
     let last_received = LastReceived::default();
@@ -153,29 +156,33 @@ where
             // A client that does not read is not waited for.
             tokio::time::timeout(FAREWELL, drain(&mut outgoing, &mut to_client, end)).await.unwrap_or(Ok(()))
         }
+        () = app.gate.until_revoked(&operator.of.grant) => {
+            close(&mut to_client, CloseCode::Policy, REVOKED).await
+        }
     }
 }
 
 /// Lets a client in, and follows the home for it.
 async fn admitted(
     app: &Arc<App>,
-    peer: &Arc<Peer>,
-    First { params, challenge, is_authorized, .. }: First<'_>,
+    caller: &Caller,
+    First { params, challenge, .. }: First<'_>,
 ) -> Result<(Arc<Operator>, protocol::Events, mpsc::Receiver<Message>), Trouble> {
     let hello =
         Hello::deserialize(params).map_err(|error| Trouble::invalid(format!("invalid connect params: {error}")))?;
     let now = app.service.runtime.clock().now().0;
-    let of = hello.admit((app, peer), (challenge, now), is_authorized)?;
-    let caps = if of.scopes.allow(Scope::Approve) { vec![Cap::Asks] } else { vec![] };
-    let (client, events) = app.client_with(peer, of.scopes, caps).await?;
+    let of = hello.admit((app, caller), (challenge, now)).await?;
+    let caps = if of.grant.scopes.allow(Scope::Approve) { vec![Cap::Asks] } else { vec![] };
+    let (client, events) = app.client_with(&caller.peer, of.grant.scopes, caps).await?;
     let (frames, outgoing) = mpsc::channel(WAITING);
-    let home = if of.scopes.allow(Scope::Read) {
+    let home = if of.grant.scopes.allow(Scope::Read) {
         client.call::<EventsSubscribe>(SubscribeParams::default()).await?.subscription
     } else {
         0
     };
     let operator = Operator {
         app: Arc::clone(app),
+        peer: Arc::clone(&caller.peer),
         client,
         of,
         runs: RunNames::default(),

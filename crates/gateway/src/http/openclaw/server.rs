@@ -213,7 +213,7 @@ pub(super) fn nothing(operator: &Operator, method: &str) -> Option<Value> {
     let now = operator.now();
     Some(match method {
         "node.list" => json!({ "ts": now, "nodes": [] }),
-        "node.pair.list" | "device.pair.list" => json!({ "pending": [], "paired": [] }),
+        "node.pair.list" => json!({ "pending": [], "paired": [] }),
         "channels.status" => json!({
             "ts": now, "channelOrder": [], "channelLabels": {}, "channels": {}, "channelAccounts": {},
             "channelDefaultAccountId": {},

@@ -13,7 +13,16 @@ use crate::connection::Caller;
 use crate::error::Error;
 use crate::service::Service;
 
+/// What the command line takes too.
+const MOST_DAYS: u32 = 100_000;
+
 pub(in crate::methods) async fn cleanup(caller: &Arc<Caller>, params: CleanupParams) -> Result<CleanedUp, Error> {
+    if params.days > MOST_DAYS {
+        return Err(Error::invalid(
+            format!("`days` is a whole number up to {MOST_DAYS}"),
+            "nothing is older than that",
+        ));
+    }
     let service = Arc::clone(&caller.service);
     let before = before(service.runtime.clock().now(), params.days);
     let erased = tokio::task::spawn_blocking(move || erase(&service, before)).await;

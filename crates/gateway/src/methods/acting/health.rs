@@ -14,6 +14,7 @@ pub(crate) fn health(service: &Service) -> Health {
         uptime_ms: service.uptime_ms(),
         connections: service.connections() as u32,
         open_sessions: *service.runtime.actors().borrow() as u32,
-        listens_at: service.listens_at().map(|address| address.to_string()),
+        listens_at: service.listens_at().map(|(address, _)| address.to_string()),
+        tls: service.listens_at().is_some_and(|(_, is_encrypted)| is_encrypted),
     }
 }
