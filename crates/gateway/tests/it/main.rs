@@ -8,6 +8,7 @@ mod bad_input;
 mod catch_up;
 mod chat;
 mod events;
+mod fuzz_http;
 mod methods;
 mod rewound;
 mod support;
