@@ -6169,3 +6169,14 @@ days-is-a-whole-number = `days` 是不超过 { $most } 的整数
     .en = `days` is a whole number up to { $most }
 nothing-is-older-than-that = 没有比这更旧的内容
     .en = nothing is older than that
+
+## A socket that is passed on
+
+it-was-given-many-sockets = 收到了 { $many } 个套接字，只能使用一个
+    .en = it was given { $many } sockets, and takes one
+the-socket-that-was-passed-on-cannot-be-used = 传入的套接字（LISTEN_FDS）无法使用：{ $text-why }
+    .en = the socket that was passed on (LISTEN_FDS) cannot be used: { $text-why }
+pass-on-one-that-listens = 请像 `serve --unit systemd-socket` 那样传入一个正在监听 TCP 的套接字，或者不传
+    .en = pass on one that listens for TCP, as `serve --unit systemd-socket` does, or none
+the-unit-of-its-socket = 其套接字的单元：服务重新启动期间由 systemd 监听
+    .en = The unit of its socket, at which systemd listens while the service is started again

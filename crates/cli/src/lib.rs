@@ -13,6 +13,7 @@ mod ended_program;
 mod error;
 mod home_size;
 mod idle;
+mod inherited;
 mod input;
 mod keyboard;
 mod language;
@@ -115,7 +116,9 @@ fn carry_out(command: Command, globals: Result<Globals, config::ConfigError>) ->
         Command::Serve(args) => {
             let globals = globals?;
             if args.serves() {
+                // It may begin this program anew, for which the socket stays in the environment.
                 allocator::gives_memory_back();
+                inherited::take();
             }
             wait_for(commands::serve::run(args, &globals))
         }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use client::{NOTES, Taken, TakingNotice, hang_up};
 use config::{Config, ConfigResolver, FlagValues, Globals};
+use gateway::http::DEFAULT_ADDRESS;
 use gateway::socket::{self, Listener};
 use gateway::{RecoveredSessions, Service, ServiceOptions, Tenure};
 use journal::{Journal as _, Sqlite};
@@ -69,6 +70,8 @@ const START: Duration = Duration::from_secs(90);
 pub(crate) enum UnitOf {
     /// A unit for `systemctl --user`
     Systemd,
+    /// The unit of its socket, at which systemd listens while the service is started again
+    SystemdSocket,
     /// A property list for `launchctl`
     Launchd,
 }
@@ -86,7 +89,8 @@ pub(crate) async fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliErr
     let program =
         std::env::current_exe().map_err(|error| CliError::bug(&format!("no path of this program: {error}")))?;
     if let Some(system) = args.unit {
-        return print(&unit::unit(system, &program, &globals.home, drain)?);
+        let listens_at = args.listen.or_else(|| config.listen()).unwrap_or(DEFAULT_ADDRESS);
+        return print(&unit::unit(system, &program, &globals.home, (drain, listens_at))?);
     }
     observe::start(args.log, globals)?;
     // Installed before the home is owned, so that an early signal stops in order too.

@@ -64,6 +64,7 @@ mod openclaw;
 mod openclaw_itself;
 mod own;
 mod owner;
+mod passed_on;
 mod pauses;
 mod plans;
 mod policy;

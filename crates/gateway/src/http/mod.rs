@@ -116,6 +116,14 @@ impl HttpListener {
         Ok(Self { address: socket.local_addr()?, socket, options, tls })
     }
 
+    /// Listens at a socket that is listening already. Must be called inside a tokio runtime.
+    pub fn over(socket: std::net::TcpListener, options: HttpOptions) -> Result<Self, BindError> {
+        let tls = options.tls.clone().map(Tls::new).transpose()?.map(Arc::new);
+        socket.set_nonblocking(true)?;
+        let socket = TcpListener::from_std(socket)?;
+        Ok(Self { address: socket.local_addr()?, socket, options, tls })
+    }
+
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address

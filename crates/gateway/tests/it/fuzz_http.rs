@@ -180,7 +180,7 @@ fn fuzz_r43_the_cursors_of_events() {
     let at = &served.at;
     bolero::check!().with_test_time(Duration::from_secs(2)).with_type::<(u8, Vec<Change>)>().for_each(|change| {
         let cursor = changed(include_str!("corpus/cursors.txt"), change);
-        let encoded: String = cursor.iter().map(|byte| format!("%{byte:02x}")).collect();
+        let encoded = cursor.iter().map(|byte| format!("%{byte:02x}")).collect::<Vec<_>>().concat();
         let (status, answer) = at.ask(&format!("GET /v1/events?from={encoded} HTTP/1.1"), b"");
         if status != 200 {
             assert_response(status, &answer, &String::from_utf8_lossy(&cursor));

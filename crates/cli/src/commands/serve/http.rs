@@ -1,7 +1,7 @@
 //! Where a service listens besides its socket.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use config::{Config, ConfiguredWebhook, Globals, WebhookSignature};
@@ -11,16 +11,26 @@ use gateway::http::{
 use serde_json::Value;
 
 use crate::error::{CliError, Exit};
+use crate::inherited;
 use crate::output::say;
 
-/// Listens where the flags say, else the configuration: none if it is not to listen, or another program has the usual address.
+/// Listens where the flags say, else at the socket that was passed on, else where the configuration says: none if it is not to listen,
+/// or another program has the usual address.
 pub(super) async fn bind(
     config: &Arc<Config>,
     globals: &Globals,
     (asked, is_off): (Option<SocketAddr>, bool),
 ) -> Result<Option<HttpListener>, CliError> {
-    let Some(address) = asked.or_else(|| config.listen()).filter(|_| !is_off) else { return Ok(None) };
     let refused = |what: String, hint: &str| CliError::Refused { exit: Exit::Config, what, hint: hint.to_owned() };
+    let passed_on = if asked.is_some() || is_off { Ok(None) } else { passed_on() };
+    let passed_on = passed_on.map_err(|error| {
+        refused(
+            format!("the socket that was passed on (LISTEN_FDS) cannot be used: {error}"),
+            "pass on one that listens for TCP, as `serve --unit systemd-socket` does, or none",
+        )
+    })?;
+    let address = passed_on.as_ref().map(|(address, _)| *address);
+    let Some(address) = address.or(asked).or_else(|| config.listen()).filter(|_| !is_off) else { return Ok(None) };
     let tls = tls_files(config, globals)?;
     if !address.ip().to_canonical().is_loopback() && !config.is_behind_proxy() && tls.is_none() {
         return Err(refused(
@@ -36,7 +46,11 @@ pub(super) async fn bind(
         tls,
         webhooks: webhooks(Arc::clone(config)),
     };
-    match HttpListener::bind(address, options).await {
+    let listener = match passed_on {
+        Some((_, socket)) => HttpListener::over(socket, options),
+        None => HttpListener::bind(address, options).await,
+    };
+    match listener {
         Ok(listener) => Ok(Some(listener)),
         Err(BindError::Address(error))
             if asked.is_none() && address == DEFAULT_ADDRESS && error.kind() == io::ErrorKind::AddrInUse =>
@@ -50,6 +64,12 @@ pub(super) async fn bind(
         )),
         Err(BindError::Tls(error)) => Err(refused(error.to_string(), error.hint())),
     }
+}
+
+/// The socket that was passed on, if one was, and its address.
+fn passed_on() -> io::Result<Option<(SocketAddr, TcpListener)>> {
+    let Some(socket) = inherited::socket().transpose()? else { return Ok(None) };
+    Ok(Some((socket.local_addr()?, socket)))
 }
 
 /// The certificate that is configured.

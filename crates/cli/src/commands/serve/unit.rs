@@ -1,6 +1,7 @@
 //! The files with which the system starts `limulus serve`.
 
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,10 +12,16 @@ use crate::error::{CliError, Exit};
 const STOP_S: u64 = 20;
 
 /// The unit for this service manager. A path that its format cannot hold is refused.
-pub(super) fn unit(system: UnitOf, program: &Path, home: &Path, drain: Duration) -> Result<String, CliError> {
+pub(super) fn unit(
+    system: UnitOf,
+    program: &Path,
+    home: &Path,
+    (drain, listens_at): (Duration, SocketAddr),
+) -> Result<String, CliError> {
     let stop_s = drain.as_secs() + STOP_S;
     match system {
         UnitOf::Systemd => Ok(systemd(text(program)?, text(home)?, stop_s)),
+        UnitOf::SystemdSocket => Ok(systemd_socket(listens_at)),
         UnitOf::Launchd => Ok(launchd(xml(program)?, xml(home)?, stop_s)),
     }
 }
@@ -88,6 +95,21 @@ fn systemd(program: &str, home: &str, stop_s: u64) -> String {
     )
 }
 
+/// The socket of `limulus.service`: systemd listens, also while the service is started again.
+fn systemd_socket(listens_at: SocketAddr) -> String {
+    format!(
+        "[Unit]\n\
+         Description=The port of Limulus, an agent runtime\n\
+         \n\
+         [Socket]\n\
+         ListenStream={listens_at}\n\
+         NoDelay=yes\n\
+         \n\
+         [Install]\n\
+         WantedBy=sockets.target\n"
+    )
+}
+
 fn launchd(program: &str, home: &str, stop_s: u64) -> String {
     let text = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let (program, home) = (text(program), text(home));
@@ -116,11 +138,11 @@ mod tests {
 
     use super::*;
 
+    const ASKED: (Duration, SocketAddr) = (Duration::from_secs(10), gateway::http::DEFAULT_ADDRESS);
+
     #[test]
     fn r15_units_leave_commands_alone_and_quote_what_is_in_a_path() {
-        let given = |system| {
-            unit(system, Path::new("/opt/a b/limulus"), Path::new("/h/50%\"<x>"), Duration::from_secs(10)).unwrap()
-        };
+        let given = |system| unit(system, Path::new("/opt/a b/limulus"), Path::new("/h/50%\"<x>"), ASKED).unwrap();
         let systemd = given(UnitOf::Systemd);
         for line in [
             "ExecStart=\"/opt/a b/limulus\" serve",
@@ -134,6 +156,7 @@ mod tests {
         ] {
             assert!(systemd.lines().any(|given| given == line), "{line}\n{systemd}");
         }
+        assert!(given(UnitOf::SystemdSocket).contains("\nListenStream=127.0.0.1:18789\n"));
         let launchd = given(UnitOf::Launchd);
         for part in ["<string>/opt/a b/limulus</string>", "<string>/h/50%\"&lt;x&gt;</string>", "<integer>30</integer>"]
         {
@@ -144,9 +167,8 @@ mod tests {
 
     #[test]
     fn r15_a_control_character_in_a_path_adds_no_line_to_a_unit() {
-        let given =
-            |system, home: &OsStr| unit(system, Path::new("/opt/li\nmulus"), Path::new(home), Duration::from_secs(10));
-        let plain = unit(UnitOf::Systemd, Path::new("/l"), Path::new("/h"), Duration::from_secs(10)).unwrap();
+        let given = |system, home: &OsStr| unit(system, Path::new("/opt/li\nmulus"), Path::new(home), ASKED);
+        let plain = unit(UnitOf::Systemd, Path::new("/l"), Path::new("/h"), ASKED).unwrap();
         let home = OsStr::new("/h\nExecStartPre=\"x\"\r\u{1b}\u{7f}\t\\");
         let systemd = given(UnitOf::Systemd, home).unwrap();
         assert_eq!(systemd.lines().count(), plain.lines().count(), "{systemd}");
