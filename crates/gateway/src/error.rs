@@ -140,9 +140,12 @@ impl Error {
                     "request less, with `limit` or one run of the session; the command line reads the journal itself";
                 shape(ErrorCode::TooLarge, exit::REFUSED, &what, hint)
             }
-            Self::Forbidden { .. } => {
-                shape(ErrorCode::Forbidden, exit::REFUSED, &what, "connect again with that scope, if you may have it")
-            }
+            Self::Forbidden { .. } => shape(
+                ErrorCode::Forbidden,
+                exit::REFUSED,
+                &what,
+                "a token with that scope can do it: `limulus gateway token create`",
+            ),
             Self::State { hint, .. } => shape(ErrorCode::Refused, exit::REFUSED, &what, hint),
             Self::Unavailable { hint, .. } => later(shape(ErrorCode::Unavailable, exit::OWNED, &what, hint)),
             Self::Config { hint, .. } => shape(ErrorCode::Config, exit::CONFIG, &what, hint),

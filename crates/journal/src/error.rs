@@ -40,6 +40,9 @@ pub enum Error {
         /// The newest format version that this program supports.
         known: i64,
     },
+    /// A restore into the home was cut off, so a part of it may be missing.
+    #[error("a restore into {} was cut off: `limulus restore` with the same backup completes it", home.display())]
+    Unrestored { home: PathBuf },
     /// An older version of Limulus wrote the journal; only an owner migrates it.
     #[error(
         "{} has format {version}, this limulus reads {known}: run `limulus resume` once; it keeps a copy and migrates the \
@@ -208,7 +211,8 @@ impl Error {
             | Self::Erased { .. }
             | Self::Regression { .. }
             | Self::Unreadable { .. } => Kind::Damaged,
-            Self::Unwritable { .. }
+            Self::Unrestored { .. }
+            | Self::Unwritable { .. }
             | Self::Full { .. }
             | Self::Failed { .. }
             | Self::Search { .. }

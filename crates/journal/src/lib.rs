@@ -33,8 +33,8 @@ pub use old::{Collected, DeletedConversation, ErasedConversation, Old};
 pub use sqlite::store_uncompressed;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{
-    FileStep, FileWatch, IndexedText, JournalCopy, PassageFile, PassageSearch, PassageWords, PassagesFound, Reader,
-    SPACE_BYTES, SearchIndex, Sqlite, WORD_CHARS, check, copy_journal, repair, watch_files,
+    FileStep, FileWatch, HomeLock, IndexedText, JournalCopy, PassageFile, PassageSearch, PassageWords, PassagesFound,
+    RESTORING, Reader, SPACE_BYTES, SearchIndex, Sqlite, WORD_CHARS, check, copy_journal, repair, watch_files,
 };
 
 /// What one append stores: bodies, entries, progress and views, all of them or none.

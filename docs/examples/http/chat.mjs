@@ -8,11 +8,12 @@
 import OpenAI from "openai";
 
 const client = new OpenAI();
+const asked = process.argv[2] ?? "What is in this folder?";
 const agents = [];
 for await (const model of client.models.list()) agents.push(model.id);
 console.log("agents:", agents.join(", "));
 
-const messages = [{ role: "user", content: process.argv[2] }];
+const messages = [{ role: "user", content: asked }];
 const answer = await client.chat.completions.create({ model: "main", messages });
 console.log(answer.choices[0].message.content);
 console.log(`(${answer.choices[0].finish_reason}, ${answer.usage.total_tokens} tokens)`);
@@ -24,7 +25,7 @@ for await (const part of await client.chat.completions.create({ model: "main", u
 console.log();
 
 // A response goes on in the session of the one that it names.
-const first = await client.responses.create({ model: "main", input: process.argv[2] });
+const first = await client.responses.create({ model: "main", input: asked });
 const stream = client.responses.stream({ model: "main", input: "And now?", previous_response_id: first.id });
 for await (const event of stream) {
   if (event.type === "response.output_text.delta") process.stdout.write(event.delta);

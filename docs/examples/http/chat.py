@@ -11,9 +11,10 @@ import sys
 from openai import OpenAI
 
 client = OpenAI()
+asked = sys.argv[1] if len(sys.argv) > 1 else "What is in this folder?"
 print("agents:", ", ".join(model.id for model in client.models.list()))
 
-question = [{"role": "user", "content": sys.argv[1]}]
+question = [{"role": "user", "content": asked}]
 answer = client.chat.completions.create(model="main", messages=question)
 print(answer.choices[0].message.content)
 print(f"({answer.choices[0].finish_reason}, {answer.usage.total_tokens} tokens)")
@@ -25,7 +26,7 @@ for part in client.chat.completions.create(model="main", user="ada", messages=qu
 print()
 
 # A response goes on in the session of the one that it names.
-first = client.responses.create(model="main", input=sys.argv[1])
+first = client.responses.create(model="main", input=asked)
 with client.responses.stream(model="main", input="And now?", previous_response_id=first.id) as stream:
     for event in stream:
         if event.type == "response.output_text.delta":

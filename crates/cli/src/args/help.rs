@@ -99,7 +99,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("gateway devices list", &["limulus gateway devices list"]),
     (
         "gateway devices approve",
-        &["limulus gateway devices approve 3f2a", "limulus gateway devices approve 3f2a --scope read"],
+        &["limulus gateway devices approve 1c9e5b07a2d4", "limulus gateway devices approve 3f2a --scope read"],
     ),
     ("gateway devices revoke", &["limulus gateway devices revoke 3f2a"]),
     ("backup", &["limulus backup ~/limulus.backup", "limulus backup --json ~/limulus.backup"]),

@@ -116,6 +116,52 @@ fn r60_a_revoked_token_opens_nothing_and_what_it_opened_is_closed() {
     home.run(&["gateway", "token", "revoke", "reader"]).expect_code(4).expect_err("there is no token `reader`");
 }
 
+/// R60: an answer that is still being written ends with its token, and so does a wait for it.
+#[test]
+fn r60_what_a_revoked_token_waits_for_ends_with_it() {
+    let home = Home::new().paced(3_000);
+    let web = Web::start(&home);
+    let writer = token(&home, "writer", "write");
+    let chat = json!({ "model": "main", "stream": true, "messages": [{ "role": "user", "content": "tokens=200 Who are you?" }] });
+    let whole = json!({ "model": "main", "messages": [{ "role": "user", "content": "tokens=200 Who are you?" }] });
+    std::thread::scope(|scope| {
+        let ask = |body: &Value| web.ask_as(&writer, "POST /v1/chat/completions", body);
+        let (streamed, waiting) = (scope.spawn(move || ask(&chat)), scope.spawn(move || ask(&whole)));
+        let runs = || home.json(&["runs", "list"]).as_array().map_or(0, Vec::len);
+        until("both runs", || runs() == 2);
+        home.run(&["gateway", "token", "revoke", "writer"]).expect_code(0);
+        let streamed = streamed.join().expect("it ends");
+        assert!(streamed.status == 200 && !streamed.data().contains(&"[DONE]"), "{streamed:?}");
+        assert_eq!(waiting.join().expect("it ends").status, 401);
+        let states = home.json(&["runs", "list"]);
+        let is_unfinished = |run: &Value| run["outcome"].is_null();
+        assert!(states.as_array().expect("a list").iter().all(is_unfinished), "the runs go on: {states}");
+        for run in states.as_array().expect("a list") {
+            home.run(&["runs", "abort", run["run"].as_str().expect("an id")]);
+        }
+    });
+}
+
+/// R24, R60: what may do little makes the service do little.
+#[test]
+fn r60_a_large_body_needs_a_scope_first() {
+    let home = Home::new();
+    let web = Web::start(&home);
+    let (reader, writer) = (token(&home, "reader", "read"), token(&home, "writer", "write"));
+    let many = json!({ "message": "x", "more": vec![json!([]); 300_000] });
+    assert_eq!(web.ask_as(&reader, "POST /v1/runs", &many).status, 403);
+    assert_eq!(web.ask_as(&reader, "POST /v1/rpc/runs.list", &many).status, 400);
+    let large = json!({ "sessionKey": "x".repeat(2 << 20) });
+    assert_eq!(web.ask_as(&reader, "POST /v1/rpc/runs.list", &large).status, 413);
+    let refused = web.ask_as(&writer, "POST /v1/runs", &many);
+    assert!(refused.status == 400 && refused.body.contains("values"), "{refused:?}");
+    for more in [json!({ "workspace": "/etc" }), json!({ "root": "workspace" })] {
+        let mut params = json!({ "message": "Who are you?", "sessionKey": "main", "idempotencyKey": "k" });
+        params.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        assert_eq!(web.ask_as(&writer, "POST /v1/runs", &params).status, 403, "{more}");
+    }
+}
+
 /// R60: bad names, scopes and files are refused with what to do, and nothing is let in by them.
 #[test]
 fn r60_what_makes_no_token_is_refused() {
@@ -188,11 +234,42 @@ fn r60_a_device_on_this_machine_is_approved_by_its_token() {
 
     let shown = home.run(&["gateway", "devices", "list"]).expect_code(0).out;
     assert!(shown.contains(&device_id(7)[..12]) && shown.contains("read, write, approve, admin"), "{shown}");
+    // A connection that has shown the token of the user is one of the device all the same.
+    let mut by_user = OpenClaw::connect_device(&web, 7, &web.token, &scopes).unwrap();
+    by_user.call("sessions.list", &json!({}));
     home.run(&["gateway", "devices", "revoke", &device_id(7)[..12]]).expect_code(0);
     client.rest();
+    by_user.rest();
     let gone = OpenClaw::connect_device(&web, 7, &own, &scopes).expect_err("it is refused");
     assert_eq!(gone["details"]["code"], "AUTH_TOKEN_MISMATCH");
     assert!(admin.call("device.pair.list", &json!({}))["paired"] == json!([]));
+}
+
+/// R60: what a token has approved ends with that token.
+#[test]
+fn r60_a_device_that_a_token_has_approved_ends_with_it() {
+    let home = Home::new();
+    let web = Web::start(&home);
+    let writer = token(&home, "writer", "write");
+    let scopes = ["operator.read", "operator.write", "operator.admin"];
+    let mut client = OpenClaw::connect_device(&web, 7, &writer, &scopes).unwrap();
+    let own = client.hello["auth"]["deviceToken"].as_str().expect("a token").to_owned();
+    assert_eq!(
+        client.hello["auth"]["scopes"],
+        json!(["operator.read", "operator.write"]),
+        "it has no more than its token"
+    );
+    OpenClaw::connect_device(&web, 7, &own, &scopes[..2]).unwrap();
+    home.run(&["gateway", "token", "revoke", "writer"]).expect_code(0);
+    client.rest();
+    assert!(OpenClaw::connect_device(&web, 7, &own, &scopes[..2]).is_err());
+    let mut of_user = OpenClaw::connect_device(&web, 8, &web.token, &scopes).unwrap();
+    let own = of_user.hello["auth"]["deviceToken"].as_str().expect("a token").to_owned();
+    let mut by_own = OpenClaw::connect_device(&web, 8, &own, &scopes).unwrap();
+    home.run(&["gateway", "token", "rotate"]).expect_code(0);
+    of_user.rest();
+    by_own.rest();
+    assert!(OpenClaw::connect_device(&web, 8, &own, &scopes).is_err());
 }
 
 /// R60: elsewhere, as behind a proxy, a device waits for its approval, also with the token.
@@ -204,15 +281,29 @@ fn r60_a_device_elsewhere_waits_for_its_approval() {
     let asks = OpenClaw::connect_device(&web, 7, &web.token, &scopes).expect_err("it asks");
     assert_eq!((&asks["code"], &asks["details"]["reason"]), (&json!("NOT_PAIRED"), &json!("not-paired")), "{asks}");
     let id = device_id(7)[..12].to_owned();
-    assert!(asks["message"].as_str().expect("a message").contains(&format!("devices approve {id}")), "{asks}");
+    let request = asks["details"]["requestId"].as_str().expect("an id").to_owned();
+    assert!(asks["message"].as_str().expect("a message").contains(&format!("devices approve {request}")), "{asks}");
     let listed = home.json(&["gateway", "devices", "list"]);
     assert_eq!((&listed[0]["request"]["scopes"], &listed[0]["scopes"]), (&json!(["read"]), &json!([])), "{listed}");
     home.run(&["gateway", "devices", "approve", "ffff"]).expect_code(4).expect_err("there is no device `ffff`");
-    let approved = home.json(&["gateway", "devices", "approve", &id]);
+    // It asks for more meanwhile: what the user has seen is another request.
+    let more = OpenClaw::connect_device(&web, 7, &web.token, &SCOPES).expect_err("it asks");
+    home.run(&["gateway", "devices", "approve", &request]).expect_code(4);
+    home.run(&["gateway", "devices", "approve", &id]).expect_code(4).expect_err("there is no request");
+    home.run(&["gateway", "devices", "revoke", more["details"]["requestId"].as_str().expect("an id")]).expect_code(0);
+    let asks = OpenClaw::connect_device(&web, 7, &web.token, &scopes).expect_err("it asks");
+    let approved = home.json(&["gateway", "devices", "approve", asks["details"]["requestId"].as_str().expect("an id")]);
     assert_eq!(approved["scopes"], json!(["read"]));
     until("it is let in", || OpenClaw::connect_device(&web, 7, &web.token, &scopes).is_ok());
     let more = OpenClaw::connect_device(&web, 7, &web.token, &["operator.admin"]).expect_err("it asks");
     assert_eq!(more["details"]["reason"], "scope-upgrade");
+    // Only what it asked for is refused.
+    home.run(&["gateway", "devices", "revoke", more["details"]["requestId"].as_str().expect("an id")]).expect_code(0);
+    assert!(OpenClaw::connect_device(&web, 7, &web.token, &scopes).is_ok());
+    let less = home.json(&["gateway", "devices", "approve", &id, "--scope", "write,read"]);
+    assert_eq!(less["scopes"], json!(["read", "write"]));
+    let less = home.json(&["gateway", "devices", "approve", &id, "--scope", "read"]);
+    assert_eq!(less["scopes"], json!(["read"]), "it may do less now");
     home.run(&["gateway", "devices", "revoke", &id]).expect_code(0);
     assert_eq!(OpenClaw::connect_device(&web, 7, &web.token, &scopes).expect_err("asks")["code"], "NOT_PAIRED");
 }

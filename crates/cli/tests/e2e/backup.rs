@@ -51,6 +51,16 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
+/// Whether a backup in this folder has copied the journal and writes its archive. Only its user may look into it.
+fn is_writing(folder: &Path) -> bool {
+    let working = names(folder).into_iter().find(|name| name.starts_with(".limulus-backup-"));
+    working.is_some_and(|name| {
+        let folder = folder.join(name);
+        assert_eq!(fs::metadata(&folder).expect("it is there").permissions().mode() & 0o777, 0o700);
+        folder.join("archive").exists()
+    })
+}
+
 /// R11, R61: a backup has all of a home: what was said, what can be undone, the settings, the keys.
 #[test]
 pub(crate) fn r61_a_restored_home_is_the_home_that_was_copied() {
@@ -63,6 +73,9 @@ pub(crate) fn r61_a_restored_home_is_the_home_that_was_copied() {
     fs::write(home.user().join("mine.toml"), "[display]\nmarkdown = \"raw\"\n").expect("a file");
     symlink(home.user().join("mine.toml"), home.path().join("config.toml")).expect("a link");
     symlink("/etc", home.path().join("files/link")).expect("a link");
+    symlink("..", home.path().join("above")).expect("a link");
+    symlink("itself", home.path().join("itself")).expect("a link");
+    fs::write(home.path().join("journal.notes.md"), "mine").expect("a file");
 
     let made = backup(&home);
     let of_file = fs::metadata(file(&home)).expect("the file").permissions().mode();
@@ -77,6 +90,8 @@ pub(crate) fn r61_a_restored_home_is_the_home_that_was_copied() {
     assert_eq!(run_at(&home, "other", &["gateway", "token"]).out, token);
     assert_eq!(fs::read_to_string(other.join("config.toml")).expect("its content"), "[display]\nmarkdown = \"raw\"\n");
     assert!(!other.join("files/link").exists(), "what is outside of the home is not in it");
+    assert!(!other.join("above").exists() && !other.join("itself").exists());
+    assert_eq!(fs::read_to_string(other.join("journal.notes.md")).expect("its content"), "mine");
     assert!(!names(&other).iter().any(|name| name.starts_with('.') || name == "limulus.sock"), "{:?}", names(&other));
     let shown = |value: Value| value["transcript"].clone();
     assert_eq!(shown(json_at(&home, "other", &["sessions", "show"])), shown(home.json(&["sessions", "show"])));
@@ -194,6 +209,21 @@ fn forged(path: &Path, entries: &[(&str, Option<&[u8]>)]) {
     tar.into_inner().expect("an end").finish().expect("an end");
 }
 
+/// A backup with an entry of this kind and time, of a megabyte.
+fn odd(path: &Path, manifest: &str, kind: tar::EntryType, at: u64) {
+    let mut tar = tar::Builder::new(zstd::Encoder::new(File::create(path).expect("a file"), 1).expect("an encoder"));
+    let mut header = tar::Header::new_gnu();
+    header.set_size(manifest.len() as u64);
+    header.set_mode(0o600);
+    tar.append_data(&mut header, "limulus-backup.json", manifest.as_bytes()).expect("it is written");
+    let content = vec![b'x'; 1 << 20];
+    header.set_entry_type(kind);
+    header.set_mtime(at);
+    header.set_size(content.len() as u64);
+    tar.append_data(&mut header, "entry", &content[..]).expect("it is written");
+    tar.into_inner().expect("an end").finish().expect("an end");
+}
+
 #[test]
 fn r61_a_file_that_is_no_whole_backup_is_refused_and_leaves_nothing() {
     let home = Home::new();
@@ -233,8 +263,22 @@ fn r61_a_file_that_is_no_whole_backup_is_refused_and_leaves_nothing() {
         refused(3, "which no backup of a home holds");
         assert!(!home.user().join("out").exists());
     }
-    forge(&[("limulus-backup.json", Some(first.as_bytes())), ("journal.db", Some(b"no database"))]);
+    for (name, content) in [("journal.db", &b"no database"[..]), ("note.md", b"")] {
+        forge(&[("limulus-backup.json", Some(first.as_bytes())), (name, Some(content))]);
+        refused(65, "its journal is damaged");
+    }
+    for names in [["a", "a"], ["a", "a/b"], ["b/c", "d"]] {
+        let entries = names.map(|name| (name, Some(&b"x"[..])));
+        forge(&[&[("limulus-backup.json", Some(first.as_bytes()))], &entries[..]].concat());
+        refused(3, "which no backup of a home holds");
+    }
+    odd(&bad, &first, tar::EntryType::GNULongName, 1);
+    refused(3, "a name that is too long");
+    odd(&bad, &first, tar::EntryType::Regular, u64::MAX);
     refused(65, "its journal is damaged");
+    let pipe = home.user().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).expect("a pipe");
+    run_at(&home, "other", &["restore", pipe.to_str().expect("UTF-8")]).expect_code(3).expect_err("is no backup");
     run_at(&home, "other", &["restore", "/nowhere"]).expect_code(4).expect_err("/nowhere cannot be read");
     run_at(&home, "other", &["restore", file(&home).to_str().expect("UTF-8")]).expect_code(0);
 }
@@ -275,7 +319,7 @@ fn r61_a_signal_ends_a_backup_and_leaves_nothing_of_it() {
         fs::create_dir_all(&work).expect("a folder");
         let name = work.join("a.backup").display().to_string();
         let process = Process::spawn(home.program(PROGRAM, &["backup", &name]));
-        until("it writes", || names(&work).iter().any(|name| name.starts_with(".a.backup.")));
+        until("it writes", || is_writing(&work));
         process.signal(signal);
         process.finish().expect_code(code).expect_err("it was stopped");
         assert_eq!(names(&work), [""; 0]);
@@ -284,4 +328,56 @@ fn r61_a_signal_ends_a_backup_and_leaves_nothing_of_it() {
     let mut file = File::create(home.path().join("note")).expect("a file");
     file.write_all(b"mine").expect("it is written");
     backup(&home);
+}
+
+/// R11: what files held is erased while the backup is written, so the copied journal may need it: the backup is made anew.
+#[test]
+fn r11_a_backup_from_which_files_are_erased_meanwhile_is_made_anew() {
+    let server = ModelServer::start().unwrap();
+    let home = Home::new().served_by(&server);
+    home.put("a.txt", "before\n");
+    let arguments = json!({ "path": "a.txt", "content": "after\n" });
+    home.run(&["agent", "-m", &format!("call:write {arguments}\ntokens=2")]).expect_code(0);
+    let long = File::create(home.path().join("aaa")).expect("a file");
+    long.set_len(1 << 30).expect("a file without content");
+    let head = home.json(&["status"])["head"].as_u64().expect("a position");
+    let work = home.user().join("work");
+    fs::create_dir(&work).expect("a folder");
+    let name = work.join("a.backup").display().to_string();
+    let process = Process::spawn(home.program(PROGRAM, &["backup", "--json", &name]));
+    until("it writes", || is_writing(&work));
+    home.run(&["sessions", "delete", "main", "--yes"]).expect_code(0);
+    let made: Value = serde_json::from_str(&process.finish().expect_code(0).out).expect("JSON");
+    assert!(made["head"].as_u64() > Some(head), "the journal was copied again: {made} after {head}");
+}
+
+/// R11: nobody owns a home while it is restored, nor if that is cut off; the next restore completes it.
+#[test]
+fn r11_a_restore_that_is_cut_off_is_completed_by_the_next_one() {
+    let home = Home::new();
+    home.run(&["agent", "-m", "Who are you?"]).expect_code(0);
+    let long = File::create(home.path().join("aaa")).expect("a file");
+    long.set_len(1 << 30).expect("a file without content");
+    backup(&home);
+    let (name, other) = (file(&home).display().to_string(), home.user().join("other"));
+    let restoring = || names(&other).into_iter().find(|name| name.starts_with(".restoring-"));
+    let process = Process::spawn(at(&home, "other", &["restore", &name]));
+    until("it unpacks", || other.exists() && restoring().is_some());
+    run_at(&home, "other", &["restore", &name]).expect_code(75);
+    process.kill();
+    run_at(&home, "other", &["agent", "-m", "Who are you?"]).expect_code(74).expect_err("a restore into");
+    // As if it had been moving already.
+    fs::write(other.join("aaa"), "a part").expect("it is written");
+    let left = restoring();
+    let process = Process::spawn(at(&home, "other", &["restore", &name]));
+    until("it unpacks", || restoring().is_some_and(|now| Some(now) != left));
+    process.signal(Signal::TERM);
+    process.finish().expect_code(143);
+    run_at(&home, "other", &["agent", "-m", "Who are you?"]).expect_code(74).expect_err("a restore into");
+    fs::remove_file(home.path().join("aaa")).expect("it is removed");
+    fs::remove_file(file(&home)).expect("it is removed");
+    backup(&home);
+    restore(&home, "other");
+    run_at(&home, "other", &["doctor", "--data"]).expect_code(0);
+    run_at(&home, "other", &["agent", "-m", "tokens=3 Who are you?"]).expect_code(0);
 }

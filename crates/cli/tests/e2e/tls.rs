@@ -102,6 +102,12 @@ fn r60_a_renewed_certificate_is_taken_by_itself() {
     let mut before = connect(&web, ONE.0).expect("a connection");
     fs::write(paths(&home).0, "no certificate").expect("it is written");
     assert!(get(&web, ONE.0, "/healthz").is_ok(), "the one before it goes on");
+    web.service.until_err("the new certificate cannot be used");
+    // What never can be read holds nobody up.
+    fs::remove_file(paths(&home).0).expect("it is removed");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &paths(&home).0, rustix::fs::Mode::RWXU).expect("a pipe");
+    assert!(get(&web, ONE.0, "/healthz").is_ok());
+    fs::remove_file(paths(&home).0).expect("it is removed");
     put(&home, TWO);
     until("the new certificate", || get(&web, TWO.0, "/healthz").is_ok());
     assert!(get(&web, ONE.0, "/healthz").is_err());

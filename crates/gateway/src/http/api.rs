@@ -8,9 +8,10 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{MatchedPath, Path, Query, State};
 use axum::http::{HeaderMap, Method as Verb, StatusCode, Uri};
+use protocol::Scope;
 use protocol::method::{
-    Agent, ApprovalsList, Connect, EventsSubscribe, EventsUnsubscribe, Method, OwnerHandover, RunsList, RunsShow,
-    SessionsList, SessionsShow,
+    Agent, ApprovalsList, Connect, EventsSubscribe, EventsUnsubscribe, METHODS, Method, OwnerHandover, RunsList,
+    RunsShow, SessionsList, SessionsShow,
 };
 use serde_json::{Map, Value, json};
 
@@ -19,6 +20,8 @@ use super::problem::Problem;
 use super::{App, parsed};
 use crate::methods;
 
+/// Bytes of the parameters of a method without attachments.
+const PARAMS_BYTES: usize = 1 << 20;
 /// The header with the idempotency key of a message.
 const KEY: &str = "idempotency-key";
 
@@ -50,6 +53,13 @@ pub(super) async fn call(
         return Err(Problem::invalid(format!("`{method}` needs a connection that stays"))
             .with_hint("use a WebSocket, or GET /v1/runs/ID/events, /v1/sessions/KEY/events or /v1/events"));
     }
+    if let Some(spec) = METHODS.iter().find(|spec| spec.name == method) {
+        caller.must(spec.scope)?;
+    }
+    if body.len() > PARAMS_BYTES && method != Agent::NAME {
+        let message = "the parameters are larger than 1 MiB: only a message with attachments may be";
+        return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message));
+    }
     let params = object(body).await?;
     asked((&app, &caller), &method, Value::Object(params)).await.map(Json)
 }
@@ -61,6 +71,7 @@ pub(super) async fn start(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
+    caller.must(Scope::Write)?;
     let mut params = object(body).await?;
     let key = idempotency_key(&headers)?;
     params.entry("idempotencyKey").or_insert_with(|| key.into());

@@ -1,14 +1,18 @@
 //! The certificate with which connections are encrypted, and its key.
 
-use std::fs;
-use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::fs::OFlags;
 use rustls::ServerConfig;
-use rustls::pki_types::pem::{self, PemObject as _};
+use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// Bytes of a file that are read.
+const MOST_BYTES: u64 = 1 << 20;
 
 /// The files of a certificate in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,36 +68,41 @@ impl TlsFiles {
         })
     }
 
-    /// What serves with them.
+    /// What serves with them. May block.
     pub(super) fn load(&self) -> Result<Arc<ServerConfig>, TlsError> {
         let Self { cert, key } = self;
         let missing = |path: &Path, what| TlsError::Missing { path: path.to_owned(), what };
-        let failed = |path: &Path, what| {
-            let path = path.to_owned();
-            move |error| match error {
-                pem::Error::Io(source) => TlsError::Io { path: path.clone(), source },
-                _ => TlsError::Missing { path: path.clone(), what },
-            }
-        };
-        let certificates = CertificateDer::pem_file_iter(cert).map_err(failed(cert, "certificate"))?;
-        let certificates = certificates.collect::<Result<Vec<_>, _>>().map_err(failed(cert, "certificate"))?;
+        let (text, _) = read(cert)?;
+        let certificates = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
+        let certificates = certificates.map_err(|_| missing(cert, "certificate"))?;
         if certificates.is_empty() {
             return Err(missing(cert, "certificate"));
         }
-        let mode = fs::metadata(key).map_err(|source| TlsError::Io { path: key.clone(), source })?.mode();
+        let (text, mode) = read(key)?;
         if mode & 0o007 != 0 {
             return Err(TlsError::Open { path: key.clone() });
         }
-        let private = PrivateKeyDer::from_pem_file(key).map_err(failed(key, "private key"))?;
+        let private = PrivateKeyDer::from_pem_slice(&text).map_err(|_| missing(key, "private key"))?;
         let unusable = |error: rustls::Error| TlsError::Unusable { path: cert.clone(), why: error.to_string() };
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-        let mut config = builder
-            .map_err(unusable)?
-            .with_no_client_auth()
-            .with_single_cert(certificates, private)
-            .map_err(unusable)?;
+        let config = builder.map_err(unusable)?.with_no_client_auth().with_single_cert(certificates, private);
+        let mut config = config.map_err(unusable)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Arc::new(config))
     }
+}
+
+/// The content of a file, whatever lies at its path, and its mode.
+fn read(path: &Path) -> Result<(Vec<u8>, u32), TlsError> {
+    let failed = |source| TlsError::Io { path: path.to_owned(), source };
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
+    let meta = file.metadata().map_err(failed)?;
+    if !meta.is_file() {
+        return Err(failed(io::Error::other("it is no file")));
+    }
+    let mut text = vec![];
+    file.take(MOST_BYTES).read_to_end(&mut text).map_err(failed)?;
+    Ok((text, meta.mode()))
 }

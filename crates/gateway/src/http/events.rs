@@ -101,13 +101,9 @@ async fn follow((app, caller): (&Arc<App>, &Caller), params: SubscribeParams) ->
     let (client, events) = app.client(caller).await?;
     client.call::<EventsSubscribe>(params).await?;
     let (mut to, response) = response();
-    let (app, caller) = (Arc::clone(app), caller.clone());
     tokio::spawn(async move {
-        tokio::select! {
-            // A client that is gone reads nothing more.
-            _ = pass_on(&mut to, (client, events), ends_with_run) => {}
-            () = app.until_revoked(&caller) => {}
-        }
+        // A client that is gone reads nothing more.
+        let _ = pass_on(&mut to, (client, events), ends_with_run).await;
     });
     Ok(response)
 }

@@ -6,16 +6,18 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, ORIGIN};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use engine::policy::matches_host;
+use futures_util::StreamExt as _;
 use protocol::{Scope, Scopes};
 use tokio::sync::watch;
 
-use super::access::{Access, AccessError, Asked, Grant, Keyring, Pairing};
+use super::access::{Access, AccessError, Asked, Grant, Keyring, KeyringError, Pairing};
 use super::peer::Peer;
 use super::problem::Problem;
 use super::webhooks::{self, Webhooks};
@@ -92,8 +94,9 @@ pub(super) async fn admit(State(app): State<Arc<App>>, request: Request, next: N
     response
 }
 
-async fn admitted(app: &App, mut request: Request, next: Next) -> Response {
+async fn admitted(app: &Arc<App>, mut request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<Arc<Peer>>().cloned();
+    let connection = peer.clone();
     let path = request.uri().path();
     // A webhook has a secret of its own.
     let is_open = OPEN.contains(&path) || path.starts_with(webhooks::PATH);
@@ -116,11 +119,48 @@ async fn admitted(app: &App, mut request: Request, next: Next) -> Response {
     });
     match admitted {
         Ok(caller) => {
+            let grant = caller.grant.clone().filter(|_| !is_websocket);
             request.extensions_mut().insert(caller);
-            next.run(request).await
+            match grant {
+                Some(grant) => until_revoked(app, grant, next.run(request)).await,
+                None => next.run(request).await,
+            }
         }
-        Err(problem) => problem.into_response(),
+        Err(problem) => refused(problem, connection.as_deref()),
     }
+}
+
+/// A refusal. Who has no right token has no place that it keeps from others.
+fn refused(problem: Problem, peer: Option<&Peer>) -> Response {
+    let is_unknown = problem.status == StatusCode::UNAUTHORIZED;
+    let mut response = problem.into_response();
+    if is_unknown {
+        if let Some(peer) = peer {
+            peer.place.distrust();
+        }
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+/// The response to a request, as long as its token opens something: what is still to come of it ends with that.
+async fn until_revoked(app: &Arc<App>, grant: Grant, response: impl Future<Output = Response>) -> Response {
+    let response = tokio::select! {
+        response = response => response,
+        () = app.gate.until_revoked(&grant) => {
+            let problem = Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "this token opens nothing any more");
+            return refused(problem, None);
+        }
+    };
+    let is_stream = response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes() == b"text/event-stream");
+    if !is_stream {
+        return response;
+    }
+    let app = Arc::clone(app);
+    response.map(|body| {
+        let revoked = async move { app.gate.until_revoked(&grant).await };
+        Body::from_stream(body.into_data_stream().take_until(revoked))
+    })
 }
 
 /// The token in the head of a request.
@@ -225,14 +265,20 @@ impl Gate {
     pub(super) async fn pair(&self, asked: Asked, peer: &Arc<Peer>, is_own: bool) -> Result<Pairing, AccessError> {
         let may_be_here = peer.ip().is_loopback() && !self.options.is_behind_proxy && !is_own;
         let (home, peer) = (self.options.home.clone(), Arc::clone(peer));
+        let user = self.keyring.user().map_err(|error| match error {
+            KeyringError::Access(error) => error,
+            KeyringError::Token(error) => {
+                AccessError::Io { act: "read", path: home.clone(), source: std::io::Error::other(error) }
+            }
+        })?;
         let pairing = tokio::task::spawn_blocking(move || {
             // Most are known: nothing is written for them.
-            if let Some(known) = Access::read(&home)?.known(&asked) {
+            if let Some(known) = Access::read(&home)?.known(&asked, &user) {
                 return Ok(known);
             }
             // What a command pairs would outlive the token that it has read.
             let is_here = may_be_here && !peer.is_in_call(&home);
-            Access::change(&home, |access| access.pair(asked, is_here))
+            Access::change(&home, |access| access.pair(asked, is_here, &user))
         });
         pairing.await.unwrap_or_else(|error| {
             Err(AccessError::Io { act: "write", path: self.options.home.clone(), source: std::io::Error::other(error) })
@@ -287,7 +333,6 @@ fn now_ms() -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderValue;
 
     use super::*;
     use crate::http::Token;

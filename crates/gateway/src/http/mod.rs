@@ -137,6 +137,7 @@ impl HttpListener {
     /// Accepts and serves connections in a task of its own, until that is aborted.
     pub fn spawn(self, service: Arc<Service>) -> JoinHandle<()> {
         service.listening_at(self.address, self.is_encrypted());
+        self.tls.iter().for_each(|tls| tls.said_by(&service));
         let app = Arc::new(App { service, gate: Gate::new(self.options) });
         let router = router(Arc::clone(&app));
         tokio::spawn(async move {
@@ -227,11 +228,40 @@ where
 
 /// The JSON of a client. What is large is parsed on a thread that may block: the sessions go on meanwhile.
 async fn parsed<T: DeserializeOwned + Send + 'static>(bytes: Bytes) -> serde_json::Result<T> {
+    parsed_within(bytes, VALUES).await
+}
+
+/// The same with at most so many values.
+async fn parsed_within<T: DeserializeOwned + Send + 'static>(bytes: Bytes, most: usize) -> serde_json::Result<T> {
     if bytes.len() <= OFF_THREAD_BYTES {
         return serde_json::from_slice(&bytes);
     }
-    let parsing = tokio::task::spawn_blocking(move || serde_json::from_slice(&bytes));
+    let parsing = tokio::task::spawn_blocking(move || {
+        // Each takes many times its text in memory.
+        if values(&bytes) > most {
+            return Err(serde_json::Error::custom(format!("it has more than {most} values")));
+        }
+        serde_json::from_slice(&bytes)
+    });
     parsing.await.unwrap_or_else(|error| Err(serde_json::Error::custom(error)))
+}
+
+/// The most values in a body of JSON: more than a request needs.
+const VALUES: usize = 200_000;
+
+/// About how many values a text of JSON has: what begins or divides them outside of strings.
+fn values(json: &[u8]) -> usize {
+    let (mut is_in_string, mut is_escaped, mut values) = (false, false, 0);
+    for byte in json {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_in_string => is_escaped = true,
+            b'"' => is_in_string = !is_in_string,
+            b'[' | b'{' | b',' | b':' if !is_in_string => values += 1,
+            _ => {}
+        }
+    }
+    values
 }
 
 impl App {
@@ -246,14 +276,6 @@ impl App {
     /// The names of the configured agents.
     fn agents(&self) -> Vec<String> {
         self.service.runtime.resolver().agents()
-    }
-
-    /// Waits until the token that a client has shown opens nothing any more.
-    async fn until_revoked(&self, caller: &Caller) {
-        match &caller.grant {
-            Some(grant) => self.gate.until_revoked(grant).await,
-            None => std::future::pending().await,
-        }
     }
 
     /// Connects to the service as who sends a request.

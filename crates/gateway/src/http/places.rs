@@ -63,6 +63,11 @@ impl Place {
         self.standing.is_trusted.store(true, Ordering::Relaxed);
     }
 
+    /// It has shown one that opens nothing any more.
+    pub(super) fn distrust(&self) {
+        self.standing.is_trusted.store(false, Ordering::Relaxed);
+    }
+
     /// Waits until it is needed for another client.
     pub(super) async fn is_needed(&self) {
         self.standing.makes_way.notified().await;

@@ -1,8 +1,9 @@
 //! TLS with a certificate of the user's own. A new certificate counts from the next connection on: whoever renews it needs not know of
 //! this service.
 
+use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rustls::ServerConfig;
@@ -12,6 +13,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::certificate::{Stamp, TlsError, TlsFiles};
+use crate::service::Service;
 
 /// How long a client may take for its handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -23,9 +25,10 @@ const PLAIN: &str = "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\
                      \"code\":\"not_tls\",\"param\":null}}";
 
 /// What connections are encrypted with.
-#[derive(Debug)]
 pub(super) struct Tls {
     files: TlsFiles,
+    /// The service, through which something is said to its user.
+    service: OnceLock<Arc<Service>>,
     loaded: Mutex<Loaded>,
 }
 
@@ -35,21 +38,36 @@ struct Loaded {
     config: Arc<ServerConfig>,
 }
 
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").field("files", &self.files).finish_non_exhaustive()
+    }
+}
+
 impl Tls {
     pub(super) fn new(files: TlsFiles) -> Result<Self, TlsError> {
         let stamps = files.stamps();
         let config = files.load()?;
-        Ok(Self { files, loaded: Mutex::new(Loaded { stamps, config }) })
+        Ok(Self { files, service: OnceLock::new(), loaded: Mutex::new(Loaded { stamps, config }) })
+    }
+
+    /// From now on this service says what is wrong with a new certificate.
+    pub(super) fn said_by(&self, service: &Arc<Service>) {
+        // It serves one service only.
+        let _ = self.service.set(Arc::clone(service));
     }
 
     /// Encrypts a connection. None if its client does not want that, or takes too long.
-    pub(super) async fn accept(&self, stream: TcpStream) -> Option<TlsStream<TcpStream>> {
+    pub(super) async fn accept(self: &Arc<Self>, stream: TcpStream) -> Option<TlsStream<TcpStream>> {
         let accepting = async {
             let mut first = [0];
             if stream.peek(&mut first).await? == 1 && first[0] != RECORD {
                 return refuse(stream).await;
             }
-            self.acceptor().accept(stream).await
+            // A disk may take its time, and nobody waits for it but this client.
+            let tls = Arc::clone(self);
+            let acceptor = tokio::task::spawn_blocking(move || tls.acceptor()).await.map_err(io::Error::other)?;
+            acceptor.accept(stream).await
         };
         let late = |_| Err(io::Error::from(io::ErrorKind::TimedOut));
         let accepted = tokio::time::timeout(HANDSHAKE, accepting).await.unwrap_or_else(late);
@@ -68,6 +86,10 @@ impl Tls {
                     tracing::info!(target: "limulus::http", "the certificate was replaced");
                 }
                 Err(error) => {
+                    if let Some(service) = self.service.get() {
+                        let note = format!("the new certificate cannot be used, so the one before it goes on: {error}");
+                        service.note_once(note);
+                    }
                     tracing::warn!(target: "limulus::http", %error, "the new certificate cannot be used; the one before it goes on");
                 }
             }

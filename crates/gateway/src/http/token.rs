@@ -1,8 +1,8 @@
 //! The token of a home: who has it may do over TCP what its user may do on the socket.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use subtle::ConstantTimeEq as _;
@@ -73,16 +73,28 @@ impl Token {
         if is_token { Ok(Self(token.to_owned())) } else { Err(TokenError::Invalid { path }) }
     }
 
-    /// The same; makes one if there is none.
+    /// The same; makes one if there is none, and the home.
     pub fn open(home: &Path) -> Result<Self, TokenError> {
         match Self::read(home) {
-            Err(TokenError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Self::rotate(home),
-            read => read,
+            Err(TokenError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+            read => return read,
+        }
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(home);
+        made.map_err(|source| TokenError::Io { act: "write", path: home.to_owned(), source })?;
+        match Self::make(home, |new, path| fs::hard_link(new, path)) {
+            // Another process has made one at the same time.
+            Err(TokenError::Io { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists => Self::read(home),
+            made => made,
         }
     }
 
     /// Makes a new one. The old one opens nothing from now on.
     pub fn rotate(home: &Path) -> Result<Self, TokenError> {
+        Self::make(home, |new, path| fs::rename(new, path))
+    }
+
+    /// Makes a new one, and gives its file the name.
+    fn make(home: &Path, name: impl Fn(&Path, &Path) -> io::Result<()>) -> Result<Self, TokenError> {
         let path = home.join(TOKEN_FILE);
         let failed = |source| TokenError::Io { act: "write", path: path.clone(), source };
         let mut random = [0; RANDOM_BYTES];
@@ -97,12 +109,11 @@ impl Token {
         let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new).and_then(|mut file| {
             file.write_all(format!("{token}\n").as_bytes())?;
             file.sync_all()?;
-            fs::rename(&new, &path)
+            name(&new, &path)
         });
-        if let Err(source) = written {
-            let _ = fs::remove_file(&new);
-            return Err(failed(source));
-        }
+        // It has its name now, or none.
+        let _ = fs::remove_file(&new);
+        written.map_err(failed)?;
         Ok(Self(token))
     }
 
@@ -122,6 +133,23 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+
+    /// R60: those who make a token at the same time have the same one.
+    #[test]
+    fn r60_a_token_that_is_made_at_the_same_time_is_the_same_one() {
+        for _ in 0..20 {
+            let folder = tempfile::tempdir().unwrap();
+            let home = folder.path().join("home");
+            let tokens: Vec<_> = std::thread::scope(|scope| {
+                let makers: Vec<_> = (0..4).map(|_| scope.spawn(|| Token::open(&home).unwrap())).collect();
+                makers.into_iter().map(|maker| maker.join().unwrap()).collect()
+            });
+            let kept = Token::read(&home).unwrap();
+            assert!(tokens.iter().all(|token| kept.is(token.expose())));
+            assert_eq!(fs::read_dir(&home).unwrap().count(), 1, "nothing else is left there");
+            assert_eq!(fs::metadata(&home).unwrap().permissions().mode() & 0o777, 0o700);
+        }
+    }
 
     /// R60: a token is made once, only its user can read it, and a new one replaces it.
     #[test]

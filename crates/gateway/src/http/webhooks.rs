@@ -14,6 +14,7 @@ use protocol::{Scope, Scopes};
 use ring::hmac;
 use serde_json::{Map, Value, json};
 use subtle::ConstantTimeEq as _;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::peer::Peer;
@@ -92,6 +93,9 @@ struct Sent {
     id: Option<String>,
 }
 
+/// Bodies of senders that have not shown their secret yet, and are kept at once: the secret may sign the body.
+static BODIES: Semaphore = Semaphore::const_new(16);
+
 /// Accepts what was sent as a message. The run begins as soon as its session and its lane are free.
 pub(super) async fn receive(
     State(app): State<Arc<App>>,
@@ -102,6 +106,8 @@ pub(super) async fn receive(
 ) -> Result<(StatusCode, Json<Value>), Problem> {
     let webhooks = app.gate.webhooks().clone();
     app.gate.may_try(peer.ip())?;
+    // Who has no secret makes the service keep no more than some bodies at once.
+    let _place = BODIES.acquire().await.map_err(|error| bug(&error.to_string()))?;
     let body = whole(body).await?;
     let (proof, by_name) = (proofs(&headers), name.clone());
     // A secret may be in a file, or printed by a command.

@@ -38,6 +38,8 @@ pub(super) const PING_INTERVAL: Duration = Duration::from_secs(25);
 const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 /// Why a connection is closed whose token was revoked, or has expired.
 pub(super) const REVOKED: &str = "the token opens nothing any more";
+/// How long a client that is closed has to read that.
+pub(super) const FAREWELL: Duration = Duration::from_secs(5);
 /// Bytes that are read at once. Each client has them all the time, and most say nothing for hours.
 const READ_BYTES: usize = 4 << 10;
 /// Bytes of what wraps the first frame.
@@ -136,7 +138,10 @@ async fn serve(app: &Arc<App>, stream: Upgraded, caller: &Caller) -> Result<(), 
     tokio::select! {
         result = forward(&mut from_client, &mut write, &last_received) => result?,
         result = show(BufReader::with_capacity(READ_BYTES, read), &mut to_client, &last_received) => result?,
-        () = app.gate.until_revoked(&grant) => close(&mut to_client, CloseCode::Policy, REVOKED).await?,
+        () = app.gate.until_revoked(&grant) => {
+            // A client that does not read is not waited for.
+            let _ = tokio::time::timeout(FAREWELL, close(&mut to_client, CloseCode::Policy, REVOKED)).await;
+        }
     }
     Ok(())
 }

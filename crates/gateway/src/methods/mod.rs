@@ -75,7 +75,8 @@ async fn answer<'a>(
             if message.allow {
                 must_allow(caller, Agent::NAME, Scope::Approve)?;
             }
-            if message.no_sandbox {
+            // Where a run works decides what it may do there without a question.
+            if message.no_sandbox || message.workspace.is_some() || message.root.is_some() {
                 must_allow(caller, Agent::NAME, Scope::Admin)?;
             }
             encoded::<Agent>(acting::agent(caller, id, message, permit).await?)

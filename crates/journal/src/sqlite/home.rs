@@ -17,6 +17,8 @@ use crate::Error;
 /// The name of the database in its home.
 pub(super) const DATABASE: &str = "journal.db";
 const LOCK: &str = "owner.lock";
+/// The beginning of the name of a folder in which a backup is unpacked. While one is there, the home has no other owner.
+pub const RESTORING: &str = ".restoring-";
 pub(super) const MARK: &str = "journal.mark";
 const PRIVATE_FOLDER: u32 = 0o700;
 pub(super) const PRIVATE_FILE: u32 = 0o600;
@@ -43,6 +45,29 @@ pub(super) struct Quarantined {
 #[derive(Debug)]
 pub(super) struct Lock(Open);
 
+/// A home that this process holds to restore it: it has no other owner until this is dropped.
+#[derive(Debug)]
+pub struct HomeLock(#[allow(dead_code, reason = "it is held")] Lock);
+
+impl HomeLock {
+    /// Makes the folder if it does not exist, and locks it.
+    pub fn take(home: &Path) -> Result<Self, Error> {
+        make_folder(home).map_err(unwritable(home))?;
+        lock(home).map(Self)
+    }
+
+    /// The names in a home that are there without a home: the lock itself.
+    pub fn is_its_file(name: &std::ffi::OsStr) -> bool {
+        name == LOCK
+    }
+}
+
+/// Whether a restore was cut off there.
+fn is_being_restored(home: &Path) -> bool {
+    let entries = fs::read_dir(home).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name()).any(|name| name.to_string_lossy().starts_with(RESTORING))
+}
+
 impl Drop for Lock {
     fn drop(&mut self) {
         // Closing is not enough: a child that is being forked at this moment has the file open until its exec.
@@ -54,7 +79,11 @@ impl Owned {
     /// Makes the folder if it does not exist, and locks it.
     pub(super) fn take(home: &Path) -> Result<Self, Error> {
         make_folder(home).map_err(unwritable(home))?;
-        Self::locked(home, lock(home)?)
+        let lock = lock(home)?;
+        if is_being_restored(home) {
+            return Err(Error::Unrestored { home: home.to_owned() });
+        }
+        Self::locked(home, lock)
     }
 
     /// Locks an existing home for a repair; an invalid mark is quarantined.

@@ -57,6 +57,7 @@ pub use backup::{JournalCopy, copy_journal};
 #[doc(hidden)]
 pub use dictionaries::store_uncompressed;
 pub use files::{FileStep, FileWatch, watch_files};
+pub use home::{HomeLock, RESTORING};
 pub use passages::{PassageFile, PassageSearch, PassageWords, PassagesFound};
 pub use reader::Reader;
 pub use search::{IndexedText, SearchIndex, WORD_CHARS};

@@ -7,13 +7,14 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use engine::{Body, BranchId, Event, Hash, Position, Seq, SessionId, Timestamp};
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, TransactionBehavior, params};
 use uuid::Uuid;
 
-use super::{passages, schema};
+use super::{home, passages, schema};
 use crate::{DeletedConversation, Error, Read};
 
 /// The name of the file.
@@ -73,6 +74,8 @@ impl SearchIndex {
             return Ok(None);
         }
         let mut connection = Connection::open(path)?;
+        // What was said is its user's alone. An index that cannot be made private can still be used: so is its folder.
+        let _ = fs::set_permissions(path, fs::Permissions::from_mode(home::PRIVATE_FILE));
         connection.busy_timeout(schema::BUSY)?;
         // What is removed is overwritten.
         connection.pragma_update(None, "secure_delete", true)?;

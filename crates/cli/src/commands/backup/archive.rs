@@ -7,6 +7,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use tar::{Archive, Builder, EntryType, Header};
 use zstd::stream::{Decoder, Encoder};
@@ -25,11 +26,15 @@ const MAGIC: &[u8; 4] = b"\x28\xb5\x2f\xfd";
 const LEVEL: i32 = 3;
 /// The bits of a mode that a restored file or folder may have: nobody else reads a home.
 const OWN_BITS: u32 = 0o700;
+/// The longest name of an entry.
+const NAME_BYTES: u64 = 16 << 10;
+/// A later time is none: the year 10000.
+const LATEST: u64 = 253_402_300_800;
 /// How much of a file is copied between two looks at the signals.
 const PIECE: usize = 1 << 20;
 
 /// What a backup is.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Manifest {
     /// The form of the backup.
     pub(super) form: u32,
@@ -65,6 +70,30 @@ pub(super) enum ArchiveError {
     Stopped,
 }
 
+/// Why a file cannot be added.
+#[derive(Debug)]
+pub(super) enum AddError {
+    /// It cannot be read.
+    Read { path: PathBuf, error: io::Error },
+    /// The archive cannot be written, or was stopped.
+    Write(io::Error),
+}
+
+/// A file that is opened for reading, whatever takes its place meanwhile; none if it is no file.
+pub(super) fn regular(path: &Path) -> io::Result<Option<File>> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
+    let file = match opened {
+        // A link, or a socket.
+        Err(error) if [Some(LOOP), Some(NO_DEVICE)].contains(&error.raw_os_error()) => return Ok(None),
+        file => file?,
+    };
+    Ok(file.metadata()?.is_file().then_some(file))
+}
+
+const LOOP: i32 = rustix::io::Errno::LOOP.raw_os_error();
+const NO_DEVICE: i32 = rustix::io::Errno::NXIO.raw_os_error();
+
 /// Called with each piece of the contents; an error ends it.
 pub(super) type Watch<'a> = &'a mut dyn FnMut(u64) -> Result<(), ArchiveError>;
 
@@ -88,22 +117,28 @@ impl Writer {
         Ok(this)
     }
 
-    /// Adds a file or folder under this name. A file that grows is cut, one that shrinks is filled with zeros, one that is gone is
-    /// missing: those are files that are written at this moment.
-    pub(super) fn add(&mut self, found: &Found, watch: Watch<'_>) -> io::Result<()> {
+    /// Adds a file or folder under this name. A file that grows is cut, one that shrinks is filled with zeros, one that is gone, or is
+    /// no file any more, is missing: those are files that are written at this moment. Returns whether it was added.
+    pub(super) fn add(&mut self, found: &Found, watch: Watch<'_>) -> Result<bool, AddError> {
         let mode = found.meta.mode() & 0o777;
         if found.meta.is_dir() {
             let mut header = self.header(EntryType::Directory, mode, found.meta.mtime());
-            return self.tar.append_data(&mut header, &found.name, io::empty());
+            return self.tar.append_data(&mut header, &found.name, io::empty()).map(|()| true).map_err(AddError::Write);
         }
-        let file = match File::open(&found.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            file => file?,
+        let unread = |error| AddError::Read { path: found.path.clone(), error };
+        let file = match regular(&found.path) {
+            Ok(Some(file)) => file,
+            Ok(None) => return Ok(false),
+            Err(error) if [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory].contains(&error.kind()) => {
+                return Ok(false);
+            }
+            Err(error) => return Err(unread(error)),
         };
         let mut header = self.header(EntryType::Regular, mode, found.meta.mtime());
         header.set_size(found.meta.len());
         let whole = file.chain(io::repeat(0)).take(found.meta.len());
-        self.tar.append_data(&mut header, &found.name, Watched { whole, watch })
+        let added = self.tar.append_data(&mut header, &found.name, Watched { whole, watch });
+        added.map(|()| true).map_err(AddError::Write)
     }
 
     /// Adds an empty folder.
@@ -113,10 +148,8 @@ impl Writer {
     }
 
     /// Completes the file and syncs it.
-    pub(super) fn finish(self) -> io::Result<File> {
-        let file = self.tar.into_inner()?.finish()?;
-        file.sync_all()?;
-        Ok(file)
+    pub(super) fn finish(self) -> io::Result<()> {
+        self.tar.into_inner()?.finish()?.sync_all()
     }
 
     fn header(&self, kind: EntryType, mode: u32, at: i64) -> Header {
@@ -155,7 +188,8 @@ pub(super) fn unpack(file: File, into: &Path, watch: Watch<'_>) -> Result<(Manif
     }
     let decoder = Decoder::new(MAGIC.chain(file)).map_err(ArchiveError::Damaged)?;
     let mut archive = Archive::new(decoder);
-    let mut entries = archive.entries().map_err(ArchiveError::Damaged)?;
+    // Extensions are read here: what names a file has a bound.
+    let mut entries = archive.entries().map_err(ArchiveError::Damaged)?.raw(true);
     let manifest = match entries.next() {
         Some(Ok(first)) => manifest(first),
         Some(Err(_)) | None => Err(ArchiveError::Foreign),
@@ -163,26 +197,59 @@ pub(super) fn unpack(file: File, into: &Path, watch: Watch<'_>) -> Result<(Manif
     let manifest = match manifest {
         // It may be one of ours that was cut or changed: its end would show that.
         Err(ArchiveError::Foreign) => {
-            return Err(read_to_end(archive).err().unwrap_or(ArchiveError::Foreign));
+            return Err(read_to_end(archive, watch).err().unwrap_or(ArchiveError::Foreign));
         }
         manifest => manifest?,
     };
-    let mut files = 0;
-    let mut folders = BTreeSet::from([into.to_owned()]);
+    let mut unpacked = Unpacked { into, files: 0, folders: BTreeSet::from([into.to_owned()]) };
+    let mut long_name = None;
     for entry in entries {
         let mut entry = entry.map_err(ArchiveError::Damaged)?;
-        let name = safe_name(&entry.path_bytes(), entry.header().entry_type())?;
-        let path = into.join(name);
-        let mode = entry.header().mode().map_err(ArchiveError::Damaged)?;
-        let write = |error| ArchiveError::Write { path: path.clone(), error };
-        if entry.header().entry_type() == EntryType::Directory {
-            DirBuilder::new().mode(OWN_BITS).create(&path).map_err(write)?;
-            folders.insert(path);
+        if entry.header().entry_type() == EntryType::GNULongName {
+            long_name = Some(long(&mut entry)?);
             continue;
         }
+        let name = long_name.take().unwrap_or_else(|| entry.path_bytes().into_owned());
+        unpacked.add(&name, entry, watch)?;
+    }
+    let Unpacked { files, folders, .. } = unpacked;
+    read_to_end(archive, watch)?;
+    for folder in folders {
+        let synced = File::open(&folder).and_then(|folder| folder.sync_all());
+        synced.map_err(|error| ArchiveError::Write { path: folder, error })?;
+    }
+    Ok((manifest, files))
+}
+
+/// What has been unpacked.
+struct Unpacked<'a> {
+    into: &'a Path,
+    files: usize,
+    folders: BTreeSet<PathBuf>,
+}
+
+impl Unpacked<'_> {
+    fn add(&mut self, name: &[u8], mut entry: tar::Entry<'_, impl Read>, watch: Watch<'_>) -> Result<(), ArchiveError> {
+        let path = self.into.join(safe_name(name, entry.header().entry_type())?);
+        let failed = |error: io::Error| match error.kind() {
+            // It names something twice, or what is in no folder.
+            io::ErrorKind::AlreadyExists
+            | io::ErrorKind::NotFound
+            | io::ErrorKind::NotADirectory
+            | io::ErrorKind::InvalidInput
+            | io::ErrorKind::InvalidFilename => ArchiveError::Unsafe(String::from_utf8_lossy(name).into_owned()),
+            _ => ArchiveError::Write { path: path.clone(), error },
+        };
+        if entry.header().entry_type() == EntryType::Directory {
+            DirBuilder::new().mode(OWN_BITS).create(&path).map_err(failed)?;
+            self.folders.insert(path);
+            return Ok(());
+        }
+        let mode = entry.header().mode().map_err(ArchiveError::Damaged)?;
         let mut options = OpenOptions::new();
         let options = options.write(true).create_new(true).mode((mode & OWN_BITS) | 0o600);
-        let mut written = options.open(&path).map_err(write)?;
+        let mut written = options.open(&path).map_err(failed)?;
+        let write = |error| ArchiveError::Write { path: path.clone(), error };
         let mut bytes = vec![0; PIECE];
         loop {
             let read = entry.read(&mut bytes).map_err(ArchiveError::Damaged)?;
@@ -192,22 +259,34 @@ pub(super) fn unpack(file: File, into: &Path, watch: Watch<'_>) -> Result<(Manif
             written.write_all(&bytes[..read]).map_err(write)?;
             watch(read as u64)?;
         }
-        let modified = entry.header().mtime().map_err(ArchiveError::Damaged)?;
-        written.set_modified(UNIX_EPOCH + Duration::from_secs(modified)).map_err(write)?;
+        let modified = entry.header().mtime().ok().filter(|seconds| *seconds <= LATEST);
+        if let Some(seconds) = modified {
+            written.set_modified(UNIX_EPOCH + Duration::from_secs(seconds)).map_err(write)?;
+        }
         written.sync_all().map_err(write)?;
-        files += 1;
+        self.files += 1;
+        Ok(())
     }
-    read_to_end(archive)?;
-    for folder in folders {
-        let synced = File::open(&folder).and_then(|folder| folder.sync_all());
-        synced.map_err(|error| ArchiveError::Write { path: folder, error })?;
+}
+
+/// The name of the entry that follows, which is too long for its header.
+fn long(entry: &mut tar::Entry<'_, impl Read>) -> Result<Vec<u8>, ArchiveError> {
+    if entry.size() > NAME_BYTES {
+        return Err(ArchiveError::Unsafe("a name that is too long".to_owned()));
     }
-    Ok((manifest, files))
+    let mut name = vec![];
+    entry.read_to_end(&mut name).map_err(ArchiveError::Damaged)?;
+    name.truncate(name.iter().position(|byte| *byte == 0).unwrap_or(name.len()));
+    Ok(name)
 }
 
 /// Reads what follows the last entry, which shows that nothing is missing: it has the checksum of the whole.
-fn read_to_end(archive: Archive<impl Read>) -> Result<(), ArchiveError> {
-    io::copy(&mut archive.into_inner(), &mut io::sink()).map(|_| ()).map_err(ArchiveError::Damaged)
+fn read_to_end(archive: Archive<impl Read>, watch: Watch<'_>) -> Result<(), ArchiveError> {
+    let (mut rest, mut bytes) = (archive.into_inner(), vec![0; PIECE]);
+    while rest.read(&mut bytes).map_err(ArchiveError::Damaged)? > 0 {
+        watch(0)?;
+    }
+    Ok(())
 }
 
 fn manifest(mut first: tar::Entry<'_, impl Read>) -> Result<Manifest, ArchiveError> {

@@ -1,19 +1,33 @@
 //! What of a home is in its backup.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
+
+use journal::RESTORING;
 
 use crate::error::CliError;
 
 /// The folder of calls, of which a backup has what the copied journal knows.
 pub(super) const CALLS: &str = "calls";
 
-/// What begins the names of files that a backup has otherwise or not at all: the journal is copied by SQLite, the index of what
-/// was said is made again, and a lock belongs to a process.
-const LEFT: [&str; 4] = ["journal.", "search.db", "owner.lock", super::UNFINISHED];
+/// The folder of what files held before they were changed.
+pub(super) const FILES: &str = "files";
+
+/// Whether a file at the top of the home is copied otherwise or not at all: the journal is copied by SQLite, the index of what was
+/// said is made again, and a lock belongs to a process.
+fn is_left(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    let begins = ["journal.db", "journal.mark", RESTORING, super::WORKING].iter().any(|left| name.starts_with(left));
+    begins
+        || ["journal.reserve", "journal.copy", "search.db", "search.db-wal", "search.db-shm", "owner.lock"]
+            .contains(&name.as_ref())
+}
+
+/// The error of a link that leads to itself.
+const LOOP: i32 = rustix::io::Errno::LOOP.raw_os_error();
 
 /// A file or folder of a home.
 #[derive(Debug)]
@@ -30,6 +44,14 @@ pub(super) fn names_of_calls(home: &Path) -> Result<BTreeSet<OsString>, CliError
     names(&home.join(CALLS))
 }
 
+/// The names in the folder of what files held.
+pub(super) fn names_of_files(home: &Path) -> Result<BTreeSet<OsString>, CliError> {
+    let folder = home.join(FILES);
+    let mut files = names(&folder)?;
+    files.retain(|name| fs::symlink_metadata(folder.join(name)).is_ok_and(|meta| meta.is_file()));
+    Ok(files)
+}
+
 /// The copy of a journal that was made in this folder.
 pub(super) fn of_journal(folder: &Path) -> Result<Vec<Found>, CliError> {
     let found = |name: &str| {
@@ -44,16 +66,27 @@ pub(super) fn of_journal(folder: &Path) -> Result<Vec<Found>, CliError> {
 /// of calls that count. What is removed meanwhile is missing.
 pub(super) fn of(home: &Path, calls: &BTreeSet<OsString>) -> Result<Vec<Found>, CliError> {
     let mut found = vec![];
+    let real_home = fs::canonicalize(home).map_err(|error| super::unreadable(home, &error))?;
     for name in names(home)? {
-        let is_left = LEFT.iter().any(|left| name.to_string_lossy().starts_with(left));
-        let path = home.join(&name);
-        // A link at the top is how people keep a file of the home elsewhere.
-        if !is_left && let Some(meta) = there(&path, fs::metadata(&path))? {
+        if is_left(&name) {
+            continue;
+        }
+        // A link at the top is how people keep a file of the home elsewhere; but not one to what the home itself is in.
+        let Some(path) = real(&home.join(&name))?.filter(|path| !real_home.starts_with(path)) else { continue };
+        if let Some(meta) = there(&path, fs::symlink_metadata(&path))? {
             let only = (name == CALLS).then_some(calls);
             add(path, PathBuf::from(name), meta, only, &mut found)?;
         }
     }
     Ok(found)
+}
+
+/// What a name leads to; none if it leads nowhere.
+fn real(path: &Path) -> Result<Option<PathBuf>, CliError> {
+    match fs::canonicalize(path) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound) || error.raw_os_error() == Some(LOOP) => Ok(None),
+        real => real.map(Some).map_err(|error| super::unreadable(path, &error)),
+    }
 }
 
 /// Adds a file, or a folder with all in it, or of it what `only` names. Pipes, sockets and links are of processes, or of nobody.
@@ -71,7 +104,9 @@ fn add(
         found.push(Found { path: path.clone(), name: name.clone(), meta });
         for inner in inside {
             let (inner_path, inner_name) = (path.join(&inner), name.join(&inner));
+            let is_working = inner.to_string_lossy().starts_with(super::WORKING);
             let is_wanted = only.is_none_or(|only| only.contains(&inner)) && !is_of_this_machine(&inner_name);
+            let is_wanted = is_wanted && !is_working;
             if is_wanted && let Some(meta) = there(&inner_path, fs::symlink_metadata(&inner_path))? {
                 add(inner_path, inner_name, meta, None, found)?;
             }

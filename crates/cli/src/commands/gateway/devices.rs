@@ -18,12 +18,12 @@ const SHOWN_DIGITS: usize = 12;
 pub(super) enum DevicesCommand {
     /// List the devices that are approved, and those that ask
     List,
-    /// Approve what a device asks for
+    /// Approve what a device asks for, or say what a device may do
     Approve {
-        /// Its id, the beginning of it, or the id of its request
-        #[arg(value_name = "ID")]
+        /// The request, as the list shows it; with --scope the device, or the beginning of its id
+        #[arg(value_name = "REQUEST")]
         id: String,
-        /// What it may do instead of what it asks for: read, write, approve, admin; several are separated by commas
+        /// What the device may do from now on, whatever it asks for: read, write, approve, admin; several are separated by commas
         #[arg(long, value_name = "SCOPES", value_delimiter = ',', value_parser = scope)]
         scope: Vec<Scope>,
     },
@@ -77,7 +77,10 @@ fn list(devices: &[PairedDevice], as_json: bool) -> Result<(), CliError> {
     }
     let (zone, now) = (Zone::local(), now());
     let rows = devices.iter().map(|device| {
-        let asks = device.request.as_ref().map(|request| names(&request.scopes)).unwrap_or_default();
+        let (asks, request) = device
+            .request
+            .as_ref()
+            .map_or_else(Default::default, |request| (names(&request.scopes), request.id.clone()));
         let since = device.approved_at.or(device.request.as_ref().map(|request| request.at));
         [
             short(&device.id),
@@ -85,10 +88,12 @@ fn list(devices: &[PairedDevice], as_json: bool) -> Result<(), CliError> {
             printable_line(&device.platform).into_owned(),
             names(&device.scopes),
             asks,
+            request,
             since.map(|at| zone.short(engine::Timestamp(at), now)).unwrap_or_default(),
         ]
     });
-    let rows: Vec<_> =
-        std::iter::once(heading(["device", "name", "platform", "may", "asks for", "since"])).chain(rows).collect();
+    let rows: Vec<_> = std::iter::once(heading(["device", "name", "platform", "may", "asks for", "request", "since"]))
+        .chain(rows)
+        .collect();
     print(&worded(columns(&rows)))
 }

@@ -8,6 +8,7 @@ use protocol::Scope;
 
 use super::{must_be_outside, names, refused_access, scope};
 use crate::error::{CliError, Exit};
+use crate::language::word;
 use crate::show::human::{Zone, columns, heading, now, printable_line};
 use crate::show::{json, print, worded};
 
@@ -98,9 +99,9 @@ fn list(tokens: &[TokenEntry], as_json: bool) -> Result<(), CliError> {
     let time = |at: i64| zone.short(engine::Timestamp(at), now);
     let rows = tokens.iter().map(|token| {
         let expires = match token.expires_at {
-            Some(_) if token.has_expired(now.0) => "has expired".to_owned(),
+            Some(_) if token.has_expired(now.0) => word("has expired"),
             Some(at) => time(at),
-            None => "never".to_owned(),
+            None => word("never"),
         };
         [printable_line(&token.name).into_owned(), names(&token.scopes), time(token.created_at), expires]
     });

@@ -15,6 +15,8 @@ const MOST_ASKING: usize = 20;
 const ASKING_MS: i64 = 24 * 3_600 * 1_000;
 /// Characters of what a device says of itself.
 const NAME_CHARS: usize = 64;
+/// Digits of the id of a request.
+const REQUEST_DIGITS: usize = 12;
 /// The fewest digits that stand for a device.
 const LEAST_DIGITS: usize = 4;
 
@@ -34,6 +36,9 @@ pub struct PairedDevice {
     /// When it was approved for the first time, milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved_at: Option<i64>,
+    /// The SHA-256 of the token that approved it on this machine, and with which it ends; none = the user approved it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) by: Option<String>,
     /// What it asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<DeviceRequest>,
@@ -58,6 +63,8 @@ pub(in crate::http) struct Asked {
     pub(in crate::http) name: String,
     pub(in crate::http) platform: String,
     pub(in crate::http) scopes: Scopes,
+    /// The SHA-256 of the token that it has shown; none if that was its own.
+    pub(in crate::http) by: Option<String>,
     /// Milliseconds since 1970.
     pub(in crate::http) now: i64,
 }
@@ -74,75 +81,110 @@ pub(in crate::http) enum Pairing {
 }
 
 impl PairedDevice {
+    pub(super) fn scopes(&self) -> Scopes {
+        self.scopes.iter().copied().collect()
+    }
+
     fn allows(&self, scopes: Scopes) -> bool {
-        let granted: Scopes = self.scopes.iter().copied().collect();
+        let granted = self.scopes();
         self.approved_at.is_some() && scopes.iter().all(|scope| granted.allow(scope))
     }
 
-    /// Approves what it asks for.
-    fn approve(&mut self, scopes: Vec<Scope>, now: i64) {
-        self.scopes.extend(scopes);
+    fn approve(&mut self, scopes: Vec<Scope>, by: Option<String>, now: i64) {
+        self.scopes = scopes;
         self.scopes.sort_unstable();
         self.scopes.dedup();
+        self.by = by;
         self.approved_at.get_or_insert(now);
         self.request = None;
     }
 
-    /// Whether it may do nothing and its request has waited for too long.
-    fn is_over(&self, now: i64) -> bool {
-        self.approved_at.is_none() && self.request.as_ref().is_none_or(|request| now - request.at > ASKING_MS)
+    /// What it asks for, if that is not too old.
+    fn open_request(&self, now: i64) -> Option<&DeviceRequest> {
+        self.request.as_ref().filter(|request| now - request.at <= ASKING_MS)
     }
 }
 
 impl Access {
-    /// What becomes of a device that connects. `is_here`: it is on this machine, so it is approved at once.
-    pub(in crate::http) fn pair(&mut self, asked: Asked, is_here: bool) -> Result<Pairing, AccessError> {
-        let Asked { id, name, platform, scopes, now } = asked;
-        self.devices.retain(|device| !device.is_over(now));
+    /// What becomes of a device that connects. `is_here`: it is on this machine, so it is approved at once. `user` is the SHA-256 of
+    /// the token of the user.
+    pub(in crate::http) fn pair(&mut self, asked: Asked, is_here: bool, user: &str) -> Result<Pairing, AccessError> {
+        let Asked { id, name, platform, scopes, by, now } = asked;
+        self.forget_over(user, now);
         let place = self.devices.iter().position(|device| device.id == id);
-        if place.is_none() && self.devices.len() >= MOST {
+        let wanted = scopes.iter().collect::<Vec<_>>();
+        let asking = self.devices.iter().filter(|device| device.request.is_some() && device.id != id).count();
+        let is_known = place.is_some_and(|place| self.devices[place].approved_at.is_some());
+        let may_now = place.is_some_and(|place| self.devices[place].allows(scopes));
+        if !may_now && !is_here && asking >= MOST_ASKING {
             return Ok(Pairing::Full);
         }
-        let asking = self.devices.iter().filter(|device| device.request.is_some() && device.id != id).count();
-        let wanted = scopes.iter().collect::<Vec<_>>();
-        let place = place.unwrap_or_else(|| {
-            let short = |text: String| text.chars().filter(|c| !c.is_control()).take(NAME_CHARS).collect();
-            let (name, platform) = (short(name), short(platform));
-            self.devices.push(PairedDevice { id, name, platform, scopes: vec![], approved_at: None, request: None });
+        if place.is_none() && self.devices.len() >= MOST {
+            // Those that a token has approved here are approved again when they connect.
+            let Some(oldest) = self.devices.iter().position(|device| device.by.is_some()) else {
+                return Ok(Pairing::Full);
+            };
+            self.devices.remove(oldest);
+        }
+        let place = self.devices.iter().position(|device| device.id == id).unwrap_or_else(|| {
+            let short = |text: &str| text.chars().filter(|c| !c.is_control()).take(NAME_CHARS).collect();
+            let (id, name, platform) = (id.clone(), short(&name), short(&platform));
+            let (scopes, approved_at, by, request) = (vec![], None, None, None);
+            self.devices.push(PairedDevice { id, name, platform, scopes, approved_at, by, request });
             self.devices.len() - 1
         });
         let device = &mut self.devices[place];
-        if is_here && !device.allows(scopes) {
-            device.approve(wanted.clone(), now);
+        // A token adds nothing to what the user has approved, which does not end with it.
+        if is_here && !may_now && !(is_known && device.by.is_none()) {
+            let all = device.scopes.iter().copied().chain(wanted.clone()).collect();
+            device.approve(all, by, now);
         }
         if device.allows(scopes) {
-            let id = device.id.clone();
             return Ok(Pairing::Approved { token: self.token_of_device(&id)? });
-        }
-        let is_known = device.approved_at.is_some();
-        if asking >= MOST_ASKING {
-            self.devices.retain(|device| device.approved_at.is_some() || device.request.is_some());
-            return Ok(Pairing::Full);
         }
         // One request for the same: a client that tries again asks for nothing new.
         let request = device.request.take().filter(|request| request.scopes == wanted);
-        let request =
-            request.unwrap_or_else(|| DeviceRequest { id: uuid::Uuid::now_v7().to_string(), scopes: wanted, at: now });
+        let new = || {
+            let id = file::random().map(|random| random[..REQUEST_DIGITS].to_owned());
+            id.map(|id| DeviceRequest { id, scopes: wanted, at: now })
+        };
+        let request = request.map_or_else(new, Ok);
+        let request = request.map_err(|source| AccessError::Io { act: "make", path: "a request".into(), source })?;
         let request = device.request.insert(request).id.clone();
         Ok(Pairing::Asking { request, is_known })
     }
 
-    /// The approval of a device that may do what it asks for, and does not ask for more any more.
-    pub(in crate::http) fn known(&self, asked: &Asked) -> Option<Pairing> {
+    /// Removes requests that are too old, devices that never were approved, and those whose approval has ended.
+    fn forget_over(&mut self, user: &str, now: i64) {
+        let good: Vec<bool> = self.devices.iter().map(|device| self.is_good(device, user, now)).collect();
+        let mut good = good.into_iter();
+        self.devices.retain_mut(|device| {
+            if device.open_request(now).is_none() {
+                device.request = None;
+            }
+            let is_good = good.next().unwrap_or_default();
+            is_good || device.approved_at.is_none() && device.request.is_some()
+        });
+    }
+
+    /// Whether a device is approved, and the token that approved it still opens something.
+    pub(super) fn is_good(&self, device: &PairedDevice, user: &str, now: i64) -> bool {
+        let holds =
+            |by: &str| by == user || self.tokens.iter().any(|token| token.hash == by && !token.has_expired(now));
+        device.approved_at.is_some() && device.by.as_deref().is_none_or(holds)
+    }
+
+    /// The approval of a device that may do what it asks for.
+    pub(in crate::http) fn known(&self, asked: &Asked, user: &str) -> Option<Pairing> {
         let device = self.devices.iter().find(|device| device.id == asked.id)?;
-        let token = (device.allows(asked.scopes)).then(|| self.made_token(&device.id)).flatten()?;
+        let may = device.allows(asked.scopes) && self.is_good(device, user, asked.now);
+        let token = may.then(|| self.made_token(&device.id)).flatten()?;
         Some(Pairing::Approved { token })
     }
 
     /// The approved device whose token this is.
-    pub(super) fn device_with(&self, token: &str) -> Option<&PairedDevice> {
-        let approved = self.devices.iter().filter(|device| device.approved_at.is_some());
-        let mut matching = approved.filter(|device| {
+    pub(super) fn device_with(&self, token: &str, user: &str, now: i64) -> Option<&PairedDevice> {
+        let mut matching = self.devices.iter().filter(|device| self.is_good(device, user, now)).filter(|device| {
             let own = self.made_token(&device.id);
             own.is_some_and(|own| own.as_bytes().ct_eq(token.as_bytes()).into())
         });
@@ -167,19 +209,32 @@ impl Access {
         Some(hex(hmac::sign(&key, format!("{id}|{approved_at}").as_bytes()).as_ref()))
     }
 
-    /// Approves what a device asks for; `scopes` instead of that if given. Returns its id.
+    /// Approves what a device asks for, named by its request, or gives a device these scopes. Returns its id.
     pub fn approve_device(&mut self, name: &str, scopes: Option<Vec<Scope>>, now: i64) -> Result<String, AccessError> {
+        let unknown = || AccessError::Unknown { what: "request", name: name.to_owned() };
         let device = self.device_named(name)?;
-        let wanted = device.request.as_ref().map(|request| request.scopes.clone());
-        let scopes = scopes.or(wanted).unwrap_or_default();
-        device.approve(scopes, now);
+        let scopes = if let Some(scopes) = scopes {
+            scopes
+        } else {
+            // By its id: meanwhile it may ask for something else.
+            let request = device.open_request(now).filter(|request| request.id == name).ok_or_else(unknown)?;
+            let all = if device.by.is_none() { device.scopes.clone() } else { vec![] };
+            all.into_iter().chain(request.scopes.clone()).collect()
+        };
+        device.approve(scopes, None, now);
         Ok(device.id.clone())
     }
 
-    /// Revokes a device, or refuses what it asks for. Returns its id.
+    /// Revokes a device, or refuses what a device asks for, if that is named. Returns its id.
     pub fn revoke_device(&mut self, name: &str) -> Result<String, AccessError> {
-        let id = self.device_named(name)?.id.clone();
-        self.devices.retain(|device| device.id != id);
+        let device = self.device_named(name)?;
+        let id = device.id.clone();
+        let is_request = device.request.as_ref().is_some_and(|request| request.id == name);
+        if is_request && device.approved_at.is_some() {
+            device.request = None;
+        } else {
+            self.devices.retain(|device| device.id != id);
+        }
         Ok(id)
     }
 
@@ -202,9 +257,13 @@ impl Access {
 mod tests {
     use super::*;
 
+    /// The hash of the token of the user.
+    const USER: &str = "user";
+
     fn asked(id: &str, scopes: &[Scope], now: i64) -> Asked {
         let scopes = scopes.iter().copied().collect();
-        Asked { id: id.to_owned(), name: "cli\n".to_owned(), platform: "linux".to_owned(), scopes, now }
+        let (name, platform, by) = ("cli\n".to_owned(), "linux".to_owned(), Some(USER.to_owned()));
+        Asked { id: id.to_owned(), name, platform, scopes, by, now }
     }
 
     fn token(pairing: Pairing) -> String {
@@ -212,44 +271,61 @@ mod tests {
         token
     }
 
+    fn request(pairing: Pairing) -> String {
+        let Pairing::Asking { request, .. } = pairing else { panic!("it asks: {pairing:?}") };
+        request
+    }
+
     /// R60: on this machine a device is approved at once; elsewhere its user is asked, and each further scope is a question too.
     #[test]
     fn r60_a_device_elsewhere_waits_for_its_approval() {
         let mut access = Access::default();
-        let first = token(access.pair(asked("aaaa1", &[Scope::Read], 1), true).unwrap());
-        assert_eq!(token(access.pair(asked("aaaa1", &[Scope::Read], 2), false).unwrap()), first, "it is known");
-        let Pairing::Asking { request, is_known: true } =
-            access.pair(asked("aaaa1", &[Scope::Read, Scope::Admin], 3), false).unwrap()
-        else {
-            panic!("it asks for more")
-        };
-        assert_eq!(access.device_with(&first).map(|device| device.scopes.clone()), Some(vec![Scope::Read]));
-        let again = access.pair(asked("aaaa1", &[Scope::Read, Scope::Admin], 4), false).unwrap();
-        assert_eq!(again, Pairing::Asking { request: request.clone(), is_known: true });
-        access.approve_device(&request, None, 5).unwrap();
-        assert_eq!(token(access.pair(asked("aaaa1", &[Scope::Admin], 6), false).unwrap()), first);
+        let first = token(access.pair(asked("aaaa1", &[Scope::Read], 1), true, USER).unwrap());
+        assert_eq!(token(access.pair(asked("aaaa1", &[Scope::Read], 2), false, USER).unwrap()), first, "it is known");
+        let more = [Scope::Read, Scope::Admin];
+        let asks = request(access.pair(asked("aaaa1", &more, 3), false, USER).unwrap());
+        let of = |access: &Access, token: &str| access.device_with(token, USER, 4).map(|device| device.scopes.clone());
+        assert_eq!(of(&access, &first), Some(vec![Scope::Read]));
+        assert_eq!(request(access.pair(asked("aaaa1", &more, 4), false, USER).unwrap()), asks, "it is the same one");
+        access.approve_device(&asks, None, 5).unwrap();
+        let second = token(access.pair(asked("aaaa1", &[Scope::Admin], 6), false, USER).unwrap());
+        assert_eq!(second, first);
+        assert_eq!(access.devices[0].by, None, "what the user approves does not end with a token");
 
-        let other = access.pair(asked("aaaa2", &[Scope::Write], 7), false).unwrap();
-        assert!(matches!(other, Pairing::Asking { is_known: false, .. }));
+        let other = access.pair(asked("aaaa2", &[Scope::Write], 7), false, USER).unwrap();
         assert_eq!(access.devices[1].name, "cli");
         assert!(matches!(access.approve_device("aaaa", None, 8), Err(AccessError::Ambiguous { .. })));
         assert!(matches!(access.approve_device("aaa", None, 8), Err(AccessError::Unknown { .. })));
+        assert!(
+            matches!(access.approve_device("aaaa2", None, 8), Err(AccessError::Unknown { .. })),
+            "it has no request"
+        );
+        access.revoke_device(&request(other)).unwrap();
+        assert_eq!(access.devices.len(), 1, "who never was approved is gone");
+        access.pair(asked("aaaa2", &[Scope::Write], 8), false, USER).unwrap();
         access.approve_device("aaaa2", Some(vec![Scope::Read]), 8).unwrap();
-        assert!(matches!(access.pair(asked("aaaa2", &[Scope::Write], 9), false).unwrap(), Pairing::Asking { .. }));
-        let second = token(access.pair(asked("aaaa2", &[Scope::Read], 10), false).unwrap());
-        assert!(second != first && access.device_with(&second).is_some_and(|device| device.id == "aaaa2"));
+        let asks = request(access.pair(asked("aaaa2", &[Scope::Write], 9), false, USER).unwrap());
+        access.revoke_device(&asks).unwrap();
+        let third = token(access.pair(asked("aaaa2", &[Scope::Read], 10), false, USER).unwrap());
+        assert_eq!(of(&access, &third), Some(vec![Scope::Read]), "only what it asked for was refused");
+        access.approve_device("aaaa1", Some(vec![Scope::Read]), 11).unwrap();
+        assert_eq!(of(&access, &second), Some(vec![Scope::Read]), "it may do less now");
     }
 
-    /// R60: a token of a device that was revoked opens nothing, also after the device was approved again.
+    /// R60: a device that a token has approved ends with that token; so does one that is revoked.
     #[test]
-    fn r60_the_token_of_a_revoked_device_opens_nothing() {
+    fn r60_the_token_of_a_device_ends_with_its_approval() {
         let mut access = Access::default();
-        let first = token(access.pair(asked("aaaa1", &[Scope::Read], 1), true).unwrap());
+        let first = token(access.pair(asked("aaaa1", &[Scope::Read], 1), true, USER).unwrap());
+        assert!(access.device_with(&first, USER, 2).is_some());
+        assert!(access.device_with(&first, "another token of the user", 2).is_none());
+        let again = access.pair(asked("aaaa1", &[Scope::Read], 2), false, "another token of the user").unwrap();
+        assert!(matches!(again, Pairing::Asking { is_known: false, .. }), "{again:?}");
         access.revoke_device("aaaa1").unwrap();
-        assert!(access.device_with(&first).is_none() && access.devices.is_empty());
-        let second = token(access.pair(asked("aaaa1", &[Scope::Read], 2), true).unwrap());
-        assert!(second != first && access.device_with(&first).is_none());
-        assert!(access.device_with("").is_none());
+        assert!(access.device_with(&first, USER, 2).is_none() && access.devices.is_empty());
+        let second = token(access.pair(asked("aaaa1", &[Scope::Read], 3), true, USER).unwrap());
+        assert!(second != first && access.device_with(&first, USER, 3).is_none());
+        assert!(access.device_with("", USER, 3).is_none());
     }
 
     /// R60: who asks again and again fills no home, and locks nobody out for good.
@@ -257,14 +333,21 @@ mod tests {
     fn r60_only_so_many_devices_ask_at_once() {
         let mut access = Access::default();
         for number in 0..MOST_ASKING {
-            let pairing = access.pair(asked(&format!("bbbb{number}"), &[Scope::Read], 1), false).unwrap();
+            let pairing = access.pair(asked(&format!("bbbb{number}"), &[Scope::Read], 1), false, USER).unwrap();
             assert!(matches!(pairing, Pairing::Asking { .. }));
         }
-        assert_eq!(access.pair(asked("cccc", &[Scope::Read], 2), false).unwrap(), Pairing::Full);
+        assert_eq!(access.pair(asked("cccc", &[Scope::Read], 2), false, USER).unwrap(), Pairing::Full);
         assert_eq!(access.devices.len(), MOST_ASKING);
-        token(access.pair(asked("cccc", &[Scope::Read], 3), true).unwrap());
-        let later = access.pair(asked("dddd", &[Scope::Read], 2 + ASKING_MS), false).unwrap();
+        token(access.pair(asked("cccc", &[Scope::Read], 3), true, USER).unwrap());
+        let old = request(access.pair(asked("bbbb1", &[Scope::Read], 3), false, USER).unwrap());
+        let later = access.pair(asked("dddd", &[Scope::Read], 2 + ASKING_MS), false, USER).unwrap();
         assert!(matches!(later, Pairing::Asking { .. }));
-        assert_eq!(access.devices.len(), 2);
+        assert_eq!(access.devices.len(), 2, "what is older than a day is gone");
+        assert!(access.approve_device(&old, None, 2 + ASKING_MS).is_err());
+        // Those that are approved on this machine make way for each other.
+        for number in 0..2 * MOST {
+            token(access.pair(asked(&format!("eeee{number}"), &[Scope::Read], 4 + ASKING_MS), true, USER).unwrap());
+        }
+        assert_eq!(access.devices.len(), MOST);
     }
 }

@@ -5,7 +5,8 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
 
 use super::{Access, AccessError};
 
@@ -23,10 +24,15 @@ impl Access {
         let path = home.join(ACCESS_FILE);
         let failed = |source| AccessError::Io { act: "read", path: path.clone(), source };
         let invalid = |why: String| AccessError::Invalid { path: path.clone(), why };
-        let opened =
-            OpenOptions::new().read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed()).open(&path);
+        let opened = OpenOptions::new()
+            .read(true)
+            .custom_flags((OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed())
+            .open(&path);
         let file = match opened {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
+                return Err(invalid("it is a link, of which a service would not see the changes".to_owned()));
+            }
             file => file.map_err(failed)?,
         };
         let meta = file.metadata().map_err(failed)?;
@@ -41,7 +47,12 @@ impl Access {
         if text.len() as u64 > MOST_BYTES {
             return Err(invalid("it has more than 1 MiB".to_owned()));
         }
-        read.map_err(failed)?;
+        match read {
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                return Err(invalid("it is not UTF-8".to_owned()));
+            }
+            read => read.map_err(failed)?,
+        };
         // A list of the values of its fields would be read as well.
         if !text.trim_start().starts_with('{') {
             return Err(invalid("it is no object".to_owned()));
@@ -56,6 +67,7 @@ impl Access {
         // The lock is on the folder: the file is another one after each change.
         let folder = File::open(home).map_err(failed)?;
         flock(&folder, FlockOperation::LockExclusive).map_err(|errno| failed(errno.into()))?;
+        remove_unfinished(home);
         let mut access = Self::read(home)?;
         let result = change(&mut access)?;
         let text = serde_json::to_string_pretty(&access).map_err(|error| failed(error.into()))?;
@@ -71,6 +83,17 @@ impl Access {
             return Err(failed(source));
         }
         Ok(result)
+    }
+}
+
+/// Removes what was written by processes that were killed: whoever writes now holds the lock.
+fn remove_unfinished(home: &Path) {
+    for entry in fs::read_dir(home).into_iter().flatten().flatten() {
+        let is_unfinished =
+            entry.file_name().to_string_lossy().strip_prefix(ACCESS_FILE).is_some_and(|rest| rest.starts_with('.'));
+        if is_unfinished {
+            let _ = fs::remove_file(entry.path());
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use protocol::Scopes;
 use subtle::ConstantTimeEq as _;
 
-use super::{ACCESS_FILE, Access, AccessError, hash};
+use super::{ACCESS_FILE, Access, AccessError, PairedDevice, hash};
 use crate::http::token::{TOKEN_FILE, Token, TokenError};
 
 /// Who was let in.
@@ -17,6 +17,8 @@ pub(in crate::http) struct Grant {
     /// What it may do.
     pub(in crate::http) scopes: Scopes,
     holder: Holder,
+    /// The device that it is, whatever token it has shown.
+    paired: Option<String>,
 }
 
 /// Who has the token that was shown.
@@ -42,7 +44,20 @@ impl Grant {
     /// The same with at most these scopes.
     pub(in crate::http) fn within(&self, scopes: Scopes) -> Self {
         let scopes = scopes.iter().filter(|scope| self.scopes.allow(*scope)).collect();
-        Self { scopes, holder: self.holder.clone() }
+        Self { scopes, holder: self.holder.clone(), paired: self.paired.clone() }
+    }
+
+    /// The same for a device, with which it ends.
+    pub(in crate::http) fn of_device(&self, id: &str) -> Self {
+        Self { paired: Some(id.to_owned()), ..self.clone() }
+    }
+
+    /// The SHA-256 of the token of a user or a program.
+    pub(in crate::http) fn hash(&self) -> Option<&str> {
+        match &self.holder {
+            Holder::User(hash) | Holder::Program { hash, .. } => Some(hash),
+            Holder::Device { .. } => None,
+        }
     }
 
     /// A name of it for the log.
@@ -91,6 +106,8 @@ struct Known {
 #[derive(Debug)]
 struct Keys {
     token: Token,
+    /// The SHA-256 of it.
+    user: String,
     access: Access,
 }
 
@@ -120,37 +137,46 @@ impl Keyring {
     pub(in crate::http) fn holder(&self, given: &str, now: i64) -> Result<Option<Grant>, KeyringError> {
         let keys = self.keys()?;
         if keys.token.is(given) {
-            return Ok(Some(Grant { scopes: Scopes::ALL, holder: Holder::User(hash(given)) }));
+            return Ok(Some(Grant { scopes: Scopes::ALL, holder: Holder::User(hash(given)), paired: None }));
         }
         let hash = hash(given);
         let mut tokens = keys.access.tokens.iter().filter(|token| !token.has_expired(now));
         if let Some(token) = tokens.find(|token| token.hash.as_bytes().ct_eq(hash.as_bytes()).into()) {
             let holder = Holder::Program { name: token.name.clone(), hash };
-            return Ok(Some(Grant { scopes: token.scopes(), holder }));
+            return Ok(Some(Grant { scopes: token.scopes(), holder, paired: None }));
         }
-        Ok(keys.access.device_with(given).map(|device| Grant {
-            scopes: device.scopes.iter().copied().collect(),
+        Ok(keys.access.device_with(given, &keys.user, now).map(|device| Grant {
+            scopes: device.scopes(),
             holder: Holder::Device { id: device.id.clone(), approved_at: device.approved_at },
+            paired: None,
         }))
     }
 
     /// Whether what was granted still holds.
     pub(in crate::http) fn holds(&self, grant: &Grant, now: i64) -> bool {
         let Ok(keys) = self.keys() else { return false };
-        let allows = |scopes: Scopes| grant.scopes.iter().all(|scope| scopes.allow(scope));
-        match &grant.holder {
-            Holder::User(hash_of) => hash(keys.token.expose()) == *hash_of,
+        let device = |id: &str| keys.access.devices.iter().find(|device| device.id == id);
+        let is_good = |device: &PairedDevice| {
+            let granted = device.scopes();
+            keys.access.is_good(device, &keys.user, now) && grant.scopes.iter().all(|scope| granted.allow(scope))
+        };
+        let holds = match &grant.holder {
+            Holder::User(hash) => keys.user == *hash,
             Holder::Program { name, hash } => keys
                 .access
                 .tokens
                 .iter()
                 .any(|token| token.name == *name && token.hash == *hash && !token.has_expired(now)),
-            Holder::Device { id, approved_at } => keys.access.devices.iter().any(|device| {
-                device.id == *id
-                    && device.approved_at == *approved_at
-                    && allows(device.scopes.iter().copied().collect())
-            }),
-        }
+            Holder::Device { id, approved_at } => {
+                device(id).is_some_and(|device| device.approved_at == *approved_at && is_good(device))
+            }
+        };
+        holds && grant.paired.as_deref().is_none_or(|id| device(id).is_some_and(is_good))
+    }
+
+    /// The SHA-256 of the token of the user.
+    pub(in crate::http) fn user(&self) -> Result<String, KeyringError> {
+        Ok(self.keys()?.user.clone())
     }
 
     /// Whether a token has expired between these times.
@@ -173,7 +199,7 @@ impl Keyring {
         }
         // Read after their stamps: what changes in between is read once more the next time.
         let (token, access) = (Token::read(&self.home)?, Access::read(&self.home)?);
-        let keys = Arc::new(Keys { token, access });
+        let keys = Arc::new(Keys { user: hash(token.expose()), token, access });
         *known = Some(Known { stamps, keys: Arc::clone(&keys) });
         Ok(keys)
     }

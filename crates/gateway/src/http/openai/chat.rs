@@ -8,6 +8,7 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
 use engine::{StopReason, Usage};
+use protocol::Scope;
 use protocol::method::Ended;
 use serde_json::{Value, json};
 
@@ -26,6 +27,7 @@ pub(in crate::http) async fn chat(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
+    caller.must(Scope::Write)?;
     let request: ChatRequest =
         parsed(body).await.map_err(|error| Problem::invalid(format!("the body is no request: {error}")))?;
     let key = idempotency_key(&headers)?;

@@ -25,6 +25,7 @@ pub(super) struct ChatRequest {
     stream: Option<bool>,
     stream_options: Option<StreamOptions>,
     n: Option<u64>,
+    background: Option<bool>,
     tools: Option<Vec<Value>>,
     functions: Option<Vec<Value>>,
     user: Option<String>,
@@ -139,6 +140,9 @@ impl ChatRequest {
         if has(&self.tools) || has(&self.functions) {
             return Err(Problem::invalid("`tools` of the client are not supported: the agent has its own")
                 .with_hint("leave `tools` out; `limulus skills` and the configuration give an agent more"));
+        }
+        if self.background.unwrap_or(false) {
+            return Err(Problem::invalid("`background` is not supported").with_hint("POST /v1/runs begins a run"));
         }
         if self.n.is_some_and(|n| n != 1) {
             return Err(Problem::invalid("`n` must be 1: an agent answers once"));

@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
 use engine::{RunId, StopReason, Usage};
+use protocol::Scope;
 use protocol::method::{RunParams, RunsList, RunsListParams, RunsShow};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -106,6 +107,7 @@ pub(in crate::http) async fn respond(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
+    caller.must(Scope::Write)?;
     let request: ResponseRequest =
         parsed(body).await.map_err(|error| Problem::invalid(format!("the body is no request: {error}")))?;
     let chat = request.as_chat()?;

@@ -1,7 +1,7 @@
 //! The handshake: which version is spoken, what the client may do, and what it is shown first.
 
 use protocol::limits::{BUFFERED_BYTES, FRAME_BYTES, TICK_MS};
-use protocol::{PROTOCOL, Scope};
+use protocol::{PROTOCOL, Scope, Scopes};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -18,9 +18,6 @@ const VERSIONS: [u32; 2] = [4, 3];
 /// Bytes of an attachment, and of one that is an image.
 const ATTACHMENT_BYTES: usize = 20 << 20;
 const IMAGE_BYTES: usize = 6 << 20;
-
-/// Digits of the id of a device that stand for it.
-const SHOWN_DIGITS: usize = 12;
 
 /// The events that a client may receive.
 const EVENTS: [&str; 14] = [
@@ -164,6 +161,12 @@ impl Hello {
             device.check(signed, (challenge, now))?;
         }
         let device_token = self.pair((app, caller), &grant, now).await?;
+        // What is revoked of the device closes this connection, whatever token it has shown.
+        let grant = if device_token.is_some() {
+            self.device.iter().fold(grant, |grant, device| grant.of_device(&device.id))
+        } else {
+            grant
+        };
         let has = |cap: &str| self.caps.iter().any(|known| known == cap);
         Ok(Admitted {
             protocol,
@@ -191,21 +194,24 @@ impl Hello {
         // A device asks for what it wants, of which the token that it has shown may have only a part.
         let wanted =
             if grant.device().is_some() { self.scopes.iter().filter_map(known).collect() } else { grant.scopes };
+        if wanted == Scopes::default() {
+            return Ok(None);
+        }
         let asked = Asked {
             id: device.id.clone(),
             name: self.client.display_name.clone().unwrap_or_else(|| self.client.id.clone()),
             platform: self.client.platform.clone(),
             scopes: wanted,
+            by: grant.hash().map(str::to_owned),
             now,
         };
         let pairing = app.gate.pair(asked, &caller.peer, grant.device().is_some()).await;
-        let id: String = device.id.chars().take(SHOWN_DIGITS).collect();
         match pairing.map_err(|error| Trouble::new(UNAVAILABLE, format!("{error}; {}", error.hint())))? {
             Pairing::Approved { token } => Ok(Some(token)),
             Pairing::Asking { request, is_known } => {
                 let reason = if is_known { "scope-upgrade" } else { "not-paired" };
                 let message = format!(
-                    "pairing required: the user of the home approves this device with `limulus gateway devices approve {id}` (requestId: {request})"
+                    "pairing required: the user of the home approves this device with `limulus gateway devices approve {request}` (requestId: {request})"
                 );
                 let details = json!({ "code": "PAIRING_REQUIRED", "reason": reason, "requestId": request });
                 Err(not_paired(message, details))

@@ -17,7 +17,6 @@ mod trouble;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
 
 use axum::body::Bytes;
 use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _};
@@ -33,8 +32,8 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::gate::Caller;
 use super::peer::Peer;
-use super::websocket::{LastReceived, PING_INTERVAL, REVOKED, close};
-use super::{App, parsed};
+use super::websocket::{FAREWELL, LastReceived, PING_INTERVAL, REVOKED, close};
+use super::{App, parsed_within};
 
 use connect::{Admitted, Hello};
 use run_names::RunNames;
@@ -46,8 +45,6 @@ pub(super) use connect::is_of_openclaw;
 const WAITING: usize = 16;
 /// Requests that may still be started while the others wait for the ends of their runs.
 const STARTED: usize = REQUESTS / 2;
-/// How long a client that is closed has to read what still waits.
-const FAREWELL: Duration = Duration::from_secs(5);
 /// Responses that are made at once, of those that do not wait for a run.
 const PLACES: usize = 4;
 
@@ -157,7 +154,7 @@ where
             tokio::time::timeout(FAREWELL, drain(&mut outgoing, &mut to_client, end)).await.unwrap_or(Ok(()))
         }
         () = app.gate.until_revoked(&operator.of.grant) => {
-            close(&mut to_client, CloseCode::Policy, REVOKED).await
+            tokio::time::timeout(FAREWELL, close(&mut to_client, CloseCode::Policy, REVOKED)).await.unwrap_or(Ok(()))
         }
     }
 }
@@ -217,7 +214,7 @@ async fn read(
         let is_object = text.trim_start().starts_with('{');
         let is_large = text.len() > OFF_THREAD_BYTES;
         let text = if is_object { text.into() } else { Bytes::from_static(b"{}") };
-        let request = match parsed::<OpenRequest>(text).await {
+        let request = match parsed_within::<OpenRequest>(text, usize::MAX).await {
             // Only attachments are large; what else there is of a frame is let go where it may take its time.
             Ok(request) if is_large && !methods::takes_attachments(&request.method) => {
                 let trouble = Trouble::invalid("the params are too large: only those with attachments may be");
