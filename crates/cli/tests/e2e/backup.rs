@@ -339,7 +339,7 @@ fn r11_a_backup_from_which_files_are_erased_meanwhile_is_made_anew() {
     let arguments = json!({ "path": "a.txt", "content": "after\n" });
     home.run(&["agent", "-m", &format!("call:write {arguments}\ntokens=2")]).expect_code(0);
     let long = File::create(home.path().join("aaa")).expect("a file");
-    long.set_len(1 << 30).expect("a file without content");
+    long.set_len(4 << 30).expect("a file without content");
     let head = home.json(&["status"])["head"].as_u64().expect("a position");
     let work = home.user().join("work");
     fs::create_dir(&work).expect("a folder");
