@@ -14,6 +14,7 @@ mod background;
 mod backup;
 mod bad_input;
 mod budgets;
+mod by_client;
 mod caching;
 mod chains;
 mod chat;

@@ -609,6 +609,7 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("formats", "r45_a_file_that_cannot_be_attached_sends_nothing", "the owner has made the home"),
     ("access", "*", "is about services, which it starts itself"),
     ("tls", "*", "is about services, which it starts itself"),
+    ("by_client", "*", "is about services, which it starts itself"),
     ("passed_on", "*", "is about services, which it starts itself"),
     ("openapi", "*", "is about services, which it starts itself"),
     (
