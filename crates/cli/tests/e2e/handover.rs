@@ -280,6 +280,22 @@ fn r61_a_command_says_that_it_waits_for_the_service_that_claimed_the_home() {
     assert_complete(agent.finish());
 }
 
+/// R61: the line of a call that goes on under another owner is not repeated.
+#[test]
+fn r61_the_line_of_a_call_is_shown_once_over_a_handover() {
+    let home = Home::new();
+    let agent = home.start(&["agent", "--yes", "-m", HOLD]);
+    until("the command runs", || pids(&home.file("pids")).len() == 1);
+    agent.until_err("▸ exec");
+    let service = home.start(&["serve"]);
+    service.until_err("serving");
+    agent.until_err("found: running");
+    home.put("go", "");
+    let finished = agent.finish().expect_code(0);
+    let lines = finished.err.lines().filter(|line| line.starts_with("▸ exec")).count();
+    assert_eq!((lines, home.text("ledger").as_str()), (1, "ran\n"), "{finished:?}");
+}
+
 #[test]
 fn r02_r61_a_terminal_is_asked_again_after_a_handover() {
     if !Terminal::is_there() {

@@ -151,6 +151,10 @@ impl Screen {
 
     pub(super) fn call_started(&mut self, event: &Event) {
         let Stream::Tool(ToolLine::Start { call, effect, tool, arguments, .. }) = &event.what else { return };
+        // Another owner goes on with it: its line is there already.
+        if self.calls.started.get(call).is_some_and(|started| started.effect == *effect) {
+            return;
+        }
         let sentence = call_text::sentence(tool, arguments).filter(|_| self.live).map(call_text::in_language);
         self.call_line(event, (*call, tool, arguments), sentence.as_deref());
         let started = Started { at: event.at, effect: *effect, output: LiveOutput::default(), sentence };
