@@ -28,7 +28,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::scope::Scope;
+use crate::scope::{Scope, Scopes};
 use crate::show::{ContextStory, Explained, ReceiptStory, RunStory, Shown, StateAt, Status};
 
 /// A method: its name, parameters and result. Conversions are functions of each method, so that they are compiled once, in
@@ -66,6 +66,14 @@ pub struct MethodSpec {
     /// The schema of the result.
     #[cfg(feature = "schema")]
     pub result: fn(&mut SchemaGenerator) -> Schema,
+}
+
+impl MethodSpec {
+    /// Whether a client with these scopes may use it. Who answers approval requests may see them.
+    pub fn is_allowed(&self, scopes: Scopes) -> bool {
+        let is_seen = self.scope == Scope::Read && self.name.starts_with("approvals.");
+        scopes.allow(self.scope) || is_seen && scopes.allow(Scope::Approve)
+    }
 }
 
 /// Defines the type of each method and the list of all methods.

@@ -131,6 +131,9 @@ fn lay_out(checked: &Checked<'_>) -> String {
         }
     }
     page.line(match layers.tier {
+        Tier::A if !matches!(checked.memory, LayerState::Enforced) => {
+            "this machine holds all of it but the limit of memory"
+        }
         Tier::A => "this machine holds all of it",
         Tier::B => "this machine holds a part of it, without namespaces: each command is asked about",
         Tier::C => "this machine holds nothing of it: each command is asked about",

@@ -56,7 +56,7 @@ fn r60_a_token_may_do_what_it_was_made_for() {
         ("POST /v1/runs", &message, [false, true, false]),
         ("POST /v1/chat/completions", &chat, [false, true, false]),
         ("POST /v1/rpc/sessions.delete", &delete, [false, false, false]),
-        ("GET /v1/approvals", &Value::Null, [true, true, false]),
+        ("GET /v1/approvals", &Value::Null, [true, true, true]),
     ] {
         for (token, allowed) in [&reader, &writer, &approver].into_iter().zip(allowed) {
             let answer = web.ask_as(token, request, body);
@@ -77,6 +77,12 @@ fn r60_a_token_may_do_what_it_was_made_for() {
     assert_eq!(client.hello["auth"]["scopes"], json!(["operator.read"]), "it asked for more");
     client.call("sessions.list", &json!({}));
     assert_eq!(client.refused("sessions.delete", &json!({ "key": "main" }))["details"]["code"], "MISSING_SCOPE");
+
+    let more = json!({ "auth": { "token": approver }, "scopes": SCOPES });
+    let mut client = OpenClaw::try_connect(&web, &more).unwrap();
+    assert_eq!(client.hello["auth"]["scopes"], json!(["operator.approvals"]));
+    assert_eq!(client.call("exec.approval.list", &json!({})), json!([]));
+    client.refused("sessions.list", &json!({}));
 
     let listed = home.json(&["gateway", "token", "list"]);
     let names: Vec<_> = listed.as_array().expect("a list").iter().map(|token| token["name"].clone()).collect();

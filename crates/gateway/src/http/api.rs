@@ -53,7 +53,7 @@ pub(super) async fn call(
         return Err(Problem::invalid(format!("`{method}` needs a connection that stays"))
             .with_hint("use a WebSocket, or GET /v1/runs/ID/events, /v1/sessions/KEY/events or /v1/events"));
     }
-    if let Some(spec) = METHODS.iter().find(|spec| spec.name == method) {
+    if let Some(spec) = METHODS.iter().find(|spec| spec.name == method && !spec.is_allowed(caller.scopes())) {
         caller.must(spec.scope)?;
     }
     if body.len() > PARAMS_BYTES && method != Agent::NAME {

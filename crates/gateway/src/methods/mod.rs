@@ -11,9 +11,9 @@ use std::sync::Arc;
 use protocol::deprecated::{Deprecated, Surface};
 use protocol::method::{
     Agent, AgentWait, ApprovalsResolve, ApprovalsRevoke, BudgetSet, EventsSubscribe, EventsUnsubscribe, HealthGet,
-    METHODS, Method, NoParams, OwnerHandover, ProfilesClear, ProfilesUse, QuestionsAnswer, QueueCancel, QueueClear,
-    QueueMode, RunsAbort, RunsBreak, RunsPause, RunsRecord, RunsResume, RunsUndo, SessionsCleanup, SessionsCompact,
-    SessionsDelete, SessionsEnd, SessionsLabel, SessionsResume, SessionsUncompact,
+    METHODS, Method, MethodSpec, NoParams, OwnerHandover, ProfilesClear, ProfilesUse, QuestionsAnswer, QueueCancel,
+    QueueClear, QueueMode, RunsAbort, RunsBreak, RunsPause, RunsRecord, RunsResume, RunsUndo, SessionsCleanup,
+    SessionsCompact, SessionsDelete, SessionsEnd, SessionsLabel, SessionsResume, SessionsUncompact,
 };
 use protocol::{ErrorShape, Request, Response, Scope};
 use runtime::watchdog;
@@ -53,7 +53,8 @@ async fn answer<'a>(
     permit: &mut Option<ReadPermit<'a>>,
 ) -> Result<Option<Value>, ErrorShape> {
     let method = new_name(caller, method);
-    if let Some(known) = METHODS.iter().find(|known| known.name == method) {
+    let refused = |known: &&MethodSpec| known.name == method && !known.is_allowed(caller.scopes);
+    if let Some(known) = METHODS.iter().find(refused) {
         must_allow(caller, known.name, known.scope)?;
     }
     if let Err(refused) = may_use(caller, method) {
