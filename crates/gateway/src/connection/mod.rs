@@ -516,7 +516,7 @@ mod tests {
                 Err(protocol::ClientError::Answered(error)) => Some(error.code),
                 _ => None,
             };
-            for method in METHODS.iter().filter(|method| !scopes.allow(method.scope)) {
+            for method in METHODS.iter().filter(|method| !method.is_allowed(scopes)) {
                 let code = code(method.name, Value::Null).await;
                 assert_eq!(code, Some(protocol::ErrorCode::Forbidden), "{scope}: {}", method.name);
                 refused.push(method.name);
@@ -526,10 +526,13 @@ mod tests {
                 let text = format!(r#"{{"message": " ", "sessionKey": "main", "idempotencyKey": "k"{more}}}"#);
                 serde_json::from_str::<Value>(&text).unwrap()
             };
+            let list = code("approvals.list", Value::Null).await;
+            assert_eq!(list, None, "who may answer approval requests may see them, and so may who reads: {scope}");
             if scope == Scope::Write {
                 let forbidden = Some(protocol::ErrorCode::Forbidden);
                 assert_eq!(code("agent", message(r#", "allow": true"#)).await, forbidden);
                 assert_eq!(code("agent", message(r#", "noSandbox": true"#)).await, forbidden);
+                assert_eq!(code("agent", message(r#", "workspace": "/etc""#)).await, forbidden);
                 assert_eq!(code("agent", message("")).await, Some(protocol::ErrorCode::InvalidRequest));
                 assert_eq!(code("health", Value::Null).await, None, "who may write may read");
             }

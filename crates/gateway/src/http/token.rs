@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use subtle::ConstantTimeEq as _;
 
+use super::access;
+
 /// The name of its file in the home.
 pub const TOKEN_FILE: &str = "gateway.token";
 
-/// Random bytes of a token.
-const RANDOM_BYTES: usize = 32;
 /// The shortest token that somebody may have written there.
 const LEAST_CHARS: usize = 16;
 /// Bytes of the file.
@@ -97,13 +97,7 @@ impl Token {
     fn make(home: &Path, name: impl Fn(&Path, &Path) -> io::Result<()>) -> Result<Self, TokenError> {
         let path = home.join(TOKEN_FILE);
         let failed = |source| TokenError::Io { act: "write", path: path.clone(), source };
-        let mut random = [0; RANDOM_BYTES];
-        let mut filled = 0;
-        while filled < RANDOM_BYTES {
-            let more = rustix::rand::getrandom(&mut random[filled..], rustix::rand::GetRandomFlags::empty());
-            filled += more.map_err(|errno| failed(errno.into()))?;
-        }
-        let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
+        let token = access::random().map_err(failed)?;
         // Whole or not at all, and never readable by others.
         let new = home.join(format!("{TOKEN_FILE}.{}", uuid::Uuid::now_v7().simple()));
         let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new).and_then(|mut file| {
@@ -156,7 +150,7 @@ mod tests {
     fn r60_a_token_is_made_once_and_is_its_users_alone() {
         let home = tempfile::tempdir().unwrap();
         let first = Token::open(home.path()).unwrap();
-        assert_eq!(first.expose().len(), 2 * RANDOM_BYTES);
+        assert_eq!(first.expose().len(), 64);
         let again = Token::open(home.path()).unwrap();
         assert!(again.is(first.expose()) && !again.is(&first.expose()[1..]) && !again.is(""));
         let path = home.path().join(TOKEN_FILE);

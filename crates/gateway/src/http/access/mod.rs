@@ -19,6 +19,7 @@ pub use file::ACCESS_FILE;
 pub use tokens::{NewToken, TokenEntry};
 
 pub(super) use devices::{Asked, Pairing};
+pub(super) use file::random;
 pub(super) use grant::{Grant, Keyring, KeyringError};
 
 /// What the file has.

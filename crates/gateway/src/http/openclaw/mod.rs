@@ -16,7 +16,8 @@ mod trouble;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use axum::body::Bytes;
 use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _};
@@ -45,6 +46,8 @@ pub(super) use connect::is_of_openclaw;
 const WAITING: usize = 16;
 /// Requests that may still be started while the others wait for the ends of their runs.
 const STARTED: usize = REQUESTS / 2;
+/// How long a client may take to show that it has read a response, before what is shown of its run follows all the same.
+const APART: Duration = Duration::from_millis(500);
 /// Responses that are made at once, of those that do not wait for a run.
 const PLACES: usize = 4;
 
@@ -74,6 +77,9 @@ pub(super) struct Operator {
     /// The number of the last event. Held while one is sent, so that they arrive in order.
     last_event: Mutex<u64>,
     frames: mpsc::Sender<Message>,
+    /// The number of the last ping that it was sent, and of the last one that it has answered.
+    pings: AtomicU64,
+    pongs: watch::Sender<u64>,
     unanswered: Unanswered,
     /// Responses that are made at once.
     places: Semaphore,
@@ -187,6 +193,8 @@ async fn admitted(
         follows_sessions: AtomicBool::new(false),
         last_event: Mutex::new(0),
         frames,
+        pings: AtomicU64::new(0),
+        pongs: watch::Sender::new(0),
         unanswered: Unanswered::default(),
         places: Semaphore::new(PLACES),
     };
@@ -208,7 +216,13 @@ async fn read(
             Message::Text(text) => text,
             Message::Close(_) => break,
             Message::Binary(_) => return Err(Error::Io(std::io::Error::other("frames are text"))),
-            Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => continue,
+            Message::Pong(number) => {
+                if let Ok(number) = number[..].try_into() {
+                    operator.pongs.send_replace(u64::from_be_bytes(number));
+                }
+                continue;
+            }
+            Message::Ping(_) | Message::Frame(_) => continue,
         };
         // A list of the values of its fields would be read as a request too.
         let is_object = text.trim_start().starts_with('{');
@@ -314,6 +328,15 @@ impl Operator {
     /// A client that is gone reads nothing more.
     async fn respond(&self, id: &str, answer: &Result<Value, Trouble>) {
         let _ = self.frames.send(Message::Text(response(id, answer).to_string().into())).await;
+    }
+
+    /// Waits until the client has read what it was sent. One that reads a response and the events of its run at once deals with the
+    /// events first, and then waits for a run that has ended.
+    async fn until_read(&self) {
+        let number = self.pings.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut pongs = self.pongs.subscribe();
+        let _ = self.frames.send(Message::Ping(number.to_be_bytes().to_vec().into())).await;
+        let _ = tokio::time::timeout(APART, pongs.wait_for(|last| *last >= number)).await;
     }
 
     /// Sends an event, with the next number.

@@ -1,7 +1,5 @@
 //! `agent`, `agent.wait`, `chat.send` and `chat.abort`: messages and their runs.
 
-use std::time::Duration;
-
 use engine::{Outcome, RunId, Thinking};
 use protocol::Answers;
 use protocol::method::{
@@ -17,9 +15,6 @@ use super::{Operator, run_names, server, sessions};
 
 /// How long `agent.wait` waits, milliseconds.
 const WAIT_MS: u64 = 30_000;
-/// The pause between the response to a message and what is shown of its run. A client that reads both at once deals with the events
-/// first, and waits for a run that has ended.
-const APART: Duration = Duration::from_millis(50);
 /// Seconds of the longest time limit.
 const SECONDS: u64 = 365 * 24 * 3_600;
 
@@ -121,7 +116,7 @@ pub(super) async fn agent(operator: &Operator, id: &str, params: &Value) -> Resu
         "status": "accepted", "acceptedAt": operator.now(),
     });
     operator.respond(id, &Ok(accepted)).await;
-    tokio::time::sleep(APART).await;
+    operator.until_read().await;
     drop(pending);
     let ended = match answers.next().await? {
         AgentAnswer::Ok(ended) | AgentAnswer::Error(ended) | AgentAnswer::Timeout(ended) => ended,
@@ -214,7 +209,7 @@ pub(super) async fn send(operator: &Operator, id: &str, params: &Value) -> Resul
         Begun::Command(_) => key,
     };
     operator.respond(id, &Ok(json!({ "runId": name, "status": "started" }))).await;
-    tokio::time::sleep(APART).await;
+    operator.until_read().await;
     drop(pending);
     if let Begun::Command(text) = begun {
         let content = json!([{ "type": "text", "text": text }]);
