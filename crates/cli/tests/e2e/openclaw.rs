@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use model_server::ModelServer;
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use tungstenite::Message;
 
 use crate::support::Home;
 use crate::support::openclaw::{OpenClaw, SCOPES};
-use crate::support::web::Web;
+use crate::support::web::{Web, frame, put};
 
 /// An idempotency key.
 fn new_key() -> String {
@@ -348,6 +349,35 @@ fn r15_r60_a_request_ends_with_its_run() {
     let large = client.refused("health", &json!({ "x": vec![json!([]); 500_000] }));
     assert!(large["message"].as_str().expect("why").contains("attachments"), "{large}");
     assert_eq!(client.call("health", &json!({}))["ok"], true);
+}
+
+/// R43, R60: a client that reads the response and the events at once would deal with the events first: it shows that it has read the
+/// response, by a pong, before anything of the run is sent.
+#[test]
+fn r43_r60_a_client_has_read_the_response_before_it_is_shown_the_run() {
+    let home = Home::new();
+    let web = Web::start(&home);
+    let mut socket = web.websocket(&[]).expect("a WebSocket");
+    frame(&mut socket).expect("a challenge");
+    let client = json!({ "id": "cli", "version": "1", "platform": "linux", "mode": "cli" });
+    let params = json!({ "minProtocol": 4, "maxProtocol": 4, "client": client, "role": "operator", "scopes": SCOPES,
+        "auth": { "token": web.token } });
+    put(&mut socket, &json!({ "type": "req", "id": "hello", "method": "connect", "params": params }));
+    assert_eq!(frame(&mut socket).expect("an answer")["ok"], true);
+    put(&mut socket, &json!({ "type": "req", "id": "1", "method": "chat.send", "params": send("k", "Who are you?") }));
+    let mut order = vec![];
+    while order.last() != Some(&"shown") {
+        match socket.read().expect("a message") {
+            Message::Ping(number) if number.len() == 8 => order.push("asked"),
+            Message::Text(text) => {
+                let frame: Value = serde_json::from_str(&text).expect("a frame");
+                order.extend((frame["id"] == "1").then_some("answered"));
+                order.extend((frame["payload"]["runId"] == "k" && frame["type"] == "event").then_some("shown"));
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(order, ["answered", "asked", "shown"]);
 }
 
 /// R10, R60: who stops the service is announced to its clients, and after a kill they find their runs by the same names.
