@@ -136,8 +136,9 @@ impl Access {
         let device = &mut self.devices[place];
         // A token adds nothing to what the user has approved, which does not end with it.
         if is_here && !may_now && !(is_known && device.by.is_none()) {
-            let all = device.scopes.iter().copied().chain(wanted.clone()).collect();
-            device.approve(all, by, now);
+            // What another token has approved would outlive that one.
+            let kept = if device.by == by { device.scopes.clone() } else { vec![] };
+            device.approve(kept.into_iter().chain(wanted.clone()).collect(), by, now);
         }
         if device.allows(scopes) {
             return Ok(Pairing::Approved { token: self.token_of_device(&id)? });
@@ -326,6 +327,14 @@ mod tests {
         let second = token(access.pair(asked("aaaa1", &[Scope::Read], 3), true, USER).unwrap());
         assert!(second != first && access.device_with(&first, USER, 3).is_none());
         assert!(access.device_with("", USER, 3).is_none());
+        // What one token has approved is not carried over to another one.
+        let by = |by: &str, scopes: &[Scope]| Asked { by: Some(by.to_owned()), ..asked("aaaa2", scopes, 4) };
+        access.pair(by("first", &[Scope::Read, Scope::Approve]), true, "first").unwrap();
+        access.pair(by("second", &[Scope::Write]), true, "first").unwrap();
+        let scopes = |access: &Access| access.devices.last().map(|device| device.scopes.clone());
+        assert_eq!(scopes(&access), Some(vec![Scope::Write]));
+        access.pair(by("second", &[Scope::Approve]), true, "second").unwrap();
+        assert_eq!(scopes(&access), Some(vec![Scope::Write, Scope::Approve]));
     }
 
     /// R60: who asks again and again fills no home, and locks nobody out for good.
