@@ -49,11 +49,13 @@ pub(crate) struct AnswerArgs {
 #[command(help_template = help::template(), mut_subcommands = help::with_examples)]
 pub(crate) enum Command {
     /// Send a message to an agent and follow its run to the end
-    Agent(commands::agent::AgentArgs),
+    Agent(Box<commands::agent::AgentArgs>),
     /// Send a message to a session and return at once
     Send(commands::send::SendArgs),
     /// List and cancel waiting messages, show what becomes of a message, set the queue mode of a session
     Queue(commands::queue::QueueArgs),
+    /// List what goes out of sessions and has not arrived; send it again, or give it up
+    Deliveries(commands::deliveries::DeliveriesArgs),
     /// Resume unfinished runs: of one session, or of all
     Resume(commands::resume::ResumeArgs),
     /// Own the home without a terminal: resume unfinished runs, serve clients on its socket

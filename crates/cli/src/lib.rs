@@ -43,7 +43,9 @@ use clap::Parser as _;
 use tokio::sync::oneshot;
 
 use args::{Cli, Command};
+use commands::deliveries::DeliveriesArgs;
 use commands::runs::{Following, RunsArgs};
+use commands::serve::ServeArgs;
 use commands::undo::Way;
 use config::Globals;
 use error::{CliError, ErrorStyle};
@@ -108,20 +110,13 @@ fn run(mut command: Command) -> Result<(), CliError> {
 
 fn carry_out(command: Command, globals: Result<Globals, config::ConfigError>) -> Result<(), CliError> {
     match command {
-        Command::Agent(args) => wait_for(commands::agent::run(args, &globals?)),
+        Command::Agent(args) => wait_for(commands::agent::run(*args, &globals?)),
         Command::Send(args) => wait_for(commands::send::run(args, &globals?)),
         Command::Queue(args) if args.writes() => wait_for(commands::queue::write(args, &globals?)),
         Command::Queue(args) => commands::queue::read(args, &globals?),
+        Command::Deliveries(args) => read_or_change(args, &globals?),
         Command::Resume(args) => wait_for(commands::resume::run(args, &globals?)),
-        Command::Serve(args) => {
-            let globals = globals?;
-            if args.serves() {
-                // It may begin this program anew, for which the socket stays in the environment.
-                allocator::gives_memory_back();
-                inherited::take();
-            }
-            wait_for(commands::serve::run(args, &globals))
-        }
+        Command::Serve(args) => serve(args, &globals?),
         Command::Runs(args) => follow_or_read(args, &globals?),
         Command::Events(args) => wait_for(commands::events::run(args, &globals?)),
         Command::Status(args) => commands::status::run(args, &globals?),
@@ -181,6 +176,24 @@ fn carry_out(command: Command, globals: Result<Globals, config::ConfigError>) ->
 }
 
 /// A command on runs: those that follow one need the owner.
+fn serve(args: ServeArgs, globals: &Globals) -> Result<(), CliError> {
+    if args.serves() {
+        // It may begin this program anew, for which the socket stays in the environment.
+        allocator::gives_memory_back();
+        inherited::take();
+    }
+    wait_for(commands::serve::run(args, globals))
+}
+
+fn read_or_change(args: DeliveriesArgs, globals: &Globals) -> Result<(), CliError> {
+    if !args.writes() {
+        return commands::deliveries::read(args, globals);
+    }
+    // The look-up blocks, so that it is done before.
+    let args = args.with_whole_id(globals)?;
+    wait_for(commands::deliveries::write(args, globals))
+}
+
 fn follow_or_read(args: RunsArgs, globals: &Globals) -> Result<(), CliError> {
     match args.following() {
         Ok(Following::Abort(abort)) => wait_for(commands::abort::run(abort, globals)),

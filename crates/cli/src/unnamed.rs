@@ -189,6 +189,7 @@ fn argument(command: &mut Command) -> Option<SessionArgument<'_>> {
         Command::Runs(args) => RunsArgs::session(args),
         Command::Budget(args) => BudgetArgs::session(args),
         Command::Queue(args) => return args.session(),
+        Command::Deliveries(args) => return args.session(),
         Command::Approvals(args) => return args.session(),
         Command::Resume(args) => args.choice.session(),
         Command::Events(args) => args.choice.session(),

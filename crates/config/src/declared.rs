@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::{
-    AtLimit, DropPolicy, Interrupt, OnExpiry, Policy, PromptProfile, QueueMode, Recover, ResumeMode, SandboxMode,
-    SandboxRoot, Thinking, Unattended,
+    AtLimit, BlockBreak, BlockMode, DropPolicy, Interrupt, OnExpiry, Policy, PromptProfile, QueueMode, ReasoningMode,
+    Recover, ResumeMode, SandboxMode, SandboxRoot, Thinking, Unattended,
 };
 
 use serde::Deserialize as _;
@@ -165,6 +165,8 @@ pub(super) const SECTIONS: &[Section] = &[
     Serve::SECTION,
     Gateway::SECTION,
     Webhook::SECTION,
+    Reply::SECTION,
+    ReplyRoute::SECTION,
     Telemetry::SECTION,
     Display::SECTION,
     Notify::SECTION,
@@ -564,6 +566,37 @@ section! {
             "The message, as a template of body and headers; if it is empty, nothing is sent";
         session: Option<String> => "deploys", Text, "The session that receives it. Not set: webhook-NAME";
         mode: Option<QueueMode> => "collect", MODES, "What becomes of it if the session is busy. Not set: as queue.mode says";
+        reply_to: Option<String> => "ops", Text, "The route that the reply goes to: docs/replies.md. Not set: it goes nowhere";
+    }
+}
+
+section! {
+    Reply ["reply"] "what replies have, and how they go out to routes: docs/replies.md" from Run {
+        reasoning: ReasoningMode = "off", Word(&["off", "block", "stream"]),
+            "The reasoning of the model: off = in no reply | block = before the answer | stream = as it comes, for clients that show a growing answer";
+        blocks: BlockMode = "off", Word(&["off", "text_end", "message_end"]),
+            "Whether the answer of a running run goes out to routes in blocks: off | text_end = as soon as one is full | message_end = when a message of the model has ended";
+        block_min_chars: u32 = 800, Number(1, 100_000), "Characters that a block has at least, unless the text ends";
+        block_max_chars: u32 = 1200, Number(40, 100_000), "Characters that it has at most";
+        break_at: BlockBreak = "paragraph", Word(&["paragraph", "newline", "sentence"]), "Where a block ends, if it can";
+    }
+}
+
+section! {
+    ReplyRoute ["routes", "*"] "where replies and messages go: docs/replies.md" from Run {
+        url: Option<KeySource> => "env:OPS_WEBHOOK_URL", Secret, from Call,
+            "The webhook that receives them: env:NAME | file:PATH | cmd:COMMAND, whose first line is the address | the address itself";
+        secret: Option<KeySource> => "env:OPS_WEBHOOK_SECRET", Secret, from Call,
+            "What they are signed with, as Standard Webhooks are; values as for url. Not set: they are not signed";
+        body: Option<String> => "{\"content\": {{ text | tojson }} }", Text, from Call,
+            "What is sent in place of the JSON of docs/replies.md, as a template of its fields";
+        file: Option<String> => "~/replies.jsonl", File, from Call, "The file to which they are appended, in place of a webhook";
+        #[serde(default)]
+        resend: bool => true, Flag,
+            "Whether the webhook keeps the key of each (webhook-id), so that one whose outcome is unknown may be sent again. Not set: false";
+        blocks: Option<BlockMode> => "text_end", Word(&["off", "text_end", "message_end"]), "As reply.blocks, for this route. Not set: as reply.blocks";
+        policy: Option<Policy> => "allow", POLICIES,
+            "Messages of the model to this route. Not set: allow for a run whose reply goes there, else ask";
     }
 }
 

@@ -454,7 +454,8 @@ impl Config {
     pub(super) fn key_sources(&self) -> impl Iterator<Item = &KeySource> {
         let profiles = self.values.providers.values().flat_map(|provider| &provider.profiles);
         let webhooks = self.values.webhooks.values().filter_map(|webhook| webhook.secret.as_ref());
-        profiles.flat_map(Profile::sources).chain(&self.values.tools.web_search.key).chain(webhooks)
+        let routes = self.values.routes.values().flat_map(|route| route.url.iter().chain(&route.secret));
+        profiles.flat_map(Profile::sources).chain(&self.values.tools.web_search.key).chain(webhooks).chain(routes)
     }
 
     /// The sources of headers that may hold secrets. A literal value of a header that says what a request is holds none;

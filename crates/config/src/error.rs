@@ -170,6 +170,15 @@ pub enum ConfigError {
         /// The kind of its profile.
         kind: &'static str,
     },
+    /// A route has the name of something that messages come from.
+    #[error("`{key}` cannot be a route: messages come from there under this name")]
+    RouteName { key: String },
+    /// A route is named that is not configured.
+    #[error("`{key}` names the route `{route}`, which is not there")]
+    UnknownRoute { key: String, route: String, known: Vec<String> },
+    /// A route leads to two places.
+    #[error("`{key}` is not for a route that has `url`")]
+    RouteToBoth { key: String },
     /// Two profiles of a provider have the same name.
     #[error("`{key}` is the name of another profile of its provider, or both have none")]
     SameProfile { key: String },
@@ -270,6 +279,7 @@ const BROKEN_TRUST: &str = "make it writable; if it is broken, remove it: projec
 
 impl ConfigError {
     /// What the user can do.
+    #[expect(clippy::too_many_lines, reason = "a line for each error")]
     pub fn hint(&self) -> String {
         match self {
             Self::Unreadable { .. } => "make it readable, or set LIMULUS_HOME to another folder".to_owned(),
@@ -310,6 +320,12 @@ impl ConfigError {
                 let other = if *kind == "key" { "oauth" } else { "key" };
                 format!("remove it, or write kind = \"{other}\" beside it")
             }
+            Self::RouteName { .. } => "give the route another name".to_owned(),
+            Self::UnknownRoute { route, known, .. } if known.is_empty() => format!("add [routes.{route}] to config.toml"),
+            Self::UnknownRoute { route, known, .. } => {
+                format!("add [routes.{route}] to config.toml; there are: {}", known.join(", "))
+            }
+            Self::RouteToBoth { .. } => "remove one of them, or make two routes".to_owned(),
             Self::UnknownAgent { agent, known } => {
                 format!("add [agents.{agent}] to config.toml; there are: {}", known.join(", "))
             }

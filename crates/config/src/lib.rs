@@ -37,6 +37,7 @@ mod reload;
 mod resolve;
 mod resolver;
 mod review;
+mod routes;
 mod rules;
 mod schema;
 mod search;
@@ -89,7 +90,8 @@ pub use zone::{local_now, local_zone};
 
 use declared::{
     Agent, Approvals, Budget, Compaction, Display, Gateway, Lanes, ModelFigures, Notify, Offline, PolicyEntry, Profile,
-    Provider, Queue, Requests, Retention, Runs, Serve, Session, SkillOptions, Telemetry, Tools, Undo, Webhook,
+    Provider, Queue, Reply, ReplyRoute, Requests, Retention, Runs, Serve, Session, SkillOptions, Telemetry, Tools,
+    Undo, Webhook,
 };
 use layers::Layers;
 use reload::{Stamps, stamps};
@@ -177,6 +179,8 @@ impl Config {
                 .map(|(key, expected)| ConfigError::Missing { key, expected: expected.to_owned() }),
         );
         wrong.extend(values.webhooks.iter().filter_map(|(name, webhook)| webhook.unreadable(name)));
+        wrong.extend(values.webhooks.iter().filter_map(|(name, webhook)| webhook.unrouted(name, &values.routes)));
+        wrong.extend(values.routes.iter().flat_map(|(name, route)| route.wrong(name, &layers)));
         let missing = values.models.iter().filter_map(|(model, figures)| figures.missing(model));
         wrong.extend(
             missing
@@ -355,6 +359,9 @@ struct Values {
     gateway: Gateway,
     #[serde(default)]
     webhooks: BTreeMap<String, Webhook>,
+    reply: Reply,
+    #[serde(default)]
+    routes: BTreeMap<String, ReplyRoute>,
     #[serde(default)]
     telemetry: Telemetry,
     display: Display,

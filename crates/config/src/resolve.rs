@@ -111,11 +111,13 @@ impl Config {
         let may_have_memory = is_full && reads_files(agent);
         let has = [
             (Needs::SearchProvider, self.search_address().is_some()),
+            (Needs::Route, !self.values.routes.is_empty() && !overrides.plan),
             (Needs::Memory, may_have_memory && [workspace, self.home()].into_iter().any(tools::has_memory)),
             (Needs::Skills, may_have_skills && tools::has_skills(workspace, self.user_folder().as_deref())),
         ];
         let there = has.into_iter().filter(|(_, is_there)| *is_there);
         let tools = there.fold(tools, |tools, (needs, _)| tools::with_tools_for(needs, &tools));
+        let tools = if self.values.routes.is_empty() { tools } else { tools::with_routes(&tools, self.routes()) };
         match self.approvals(overrides).unattended {
             Unattended::Wait => tools,
             Unattended::Deny => tools::unattended(&tools),
@@ -190,6 +192,7 @@ impl Config {
                 append: subject.overrides.append_system.as_deref().map(str::to_owned),
                 skills: agent.skills.clone(),
             },
+            reply: self.reply(subject.overrides),
             tools,
             derived: engine::Derived::default(),
         };

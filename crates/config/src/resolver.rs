@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use engine::{Candidate, Failure, FailureClass, LaneBounds, Overrides, QueueSettings, Settings, SharedBudget};
 use models::{Endpoint, Logins};
-use runtime::{Redaction, Resolver, SessionContext};
+use runtime::{Redaction, Resolver, RouteTarget, SessionContext};
 use tokio::sync::mpsc;
 
 use super::capacity::{self, Capacity};
@@ -196,6 +196,14 @@ impl Resolver for ConfigResolver {
 
     fn mark(&self) -> Arc<str> {
         self.lock().config.steer_prefix()
+    }
+
+    fn route(&self, name: &str) -> Result<RouteTarget, String> {
+        let config = Arc::clone(&self.current().config);
+        let target = config.route_target(name)?;
+        // What was read just now may be another secret than before.
+        self.current().keep_secrets();
+        Ok(target)
     }
 
     fn endpoint(&self, candidate: &Candidate) -> Result<Endpoint, Failure> {

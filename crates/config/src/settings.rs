@@ -160,6 +160,7 @@ pub(super) fn example(pattern: &[&str]) -> Vec<String> {
         "headers" => "x-team",
         "models" => "acme/some-model",
         "skills" | "webhooks" => "deploy",
+        "routes" => "ops",
         "profiles" | "policy" => "0",
         _ => "acme",
     };

@@ -1,5 +1,6 @@
 //! What becomes a message when another program sends it: the secret of the sender, and the template of the message.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::QueueMode;
@@ -8,7 +9,7 @@ use minijinja::{Environment, UndefinedBehavior};
 use models::Secret;
 use serde_json::Value;
 
-use super::declared::{Webhook, WebhookSignature};
+use super::declared::{ReplyRoute, Webhook, WebhookSignature};
 use super::{Config, ConfigError, layers};
 
 /// Steps of a template: what a sender puts into lists must not keep a thread busy.
@@ -27,6 +28,8 @@ pub struct ConfiguredWebhook {
     pub session: String,
     /// What becomes of a message if the session is busy; none = as configured for all.
     pub mode: Option<QueueMode>,
+    /// The route that the reply goes to.
+    pub reply_to: Option<String>,
 }
 
 /// Why a webhook cannot be used now, or with this request.
@@ -64,6 +67,13 @@ impl Webhook {
         missing
     }
 
+    /// The error of a route that is not configured.
+    pub(super) fn unrouted(&self, name: &str, routes: &BTreeMap<String, ReplyRoute>) -> Option<ConfigError> {
+        let route = self.reply_to.as_ref().filter(|route| !routes.contains_key(*route))?;
+        let key = layers::dotted(&["webhooks".to_owned(), name.to_owned(), "reply_to".to_owned()]);
+        Some(ConfigError::UnknownRoute { key, route: route.clone(), known: routes.keys().cloned().collect() })
+    }
+
     /// The error of a template that cannot be read.
     pub(super) fn unreadable(&self, name: &str) -> Option<ConfigError> {
         let error = environment().template_from_str(self.message.as_deref()?).err()?;
@@ -75,10 +85,10 @@ impl Webhook {
 impl Config {
     /// The webhook of this name.
     pub fn webhook(self: &Arc<Self>, name: &str) -> Option<ConfiguredWebhook> {
-        let Webhook { signature, session, mode, .. } = self.values.webhooks.get(name)?;
+        let Webhook { signature, session, mode, reply_to, .. } = self.values.webhooks.get(name)?;
         let session = session.clone().unwrap_or_else(|| format!("webhook-{name}"));
-        let (signature, mode) = (*signature, *mode);
-        Some(ConfiguredWebhook { config: Arc::clone(self), name: name.to_owned(), signature, session, mode })
+        let (signature, mode, reply_to) = (*signature, *mode, reply_to.clone());
+        Some(ConfiguredWebhook { config: Arc::clone(self), name: name.to_owned(), signature, session, mode, reply_to })
     }
 }
 
@@ -107,7 +117,7 @@ impl ConfiguredWebhook {
 
 /// Templates read no files and call nothing of this program. A field that was not sent is nothing, also within what was not sent:
 /// senders leave fields out.
-fn environment() -> Environment<'static> {
+pub(super) fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Chainable);
     environment.set_fuel(Some(FUEL));
@@ -115,7 +125,7 @@ fn environment() -> Environment<'static> {
 }
 
 /// One line of an error.
-fn described(error: &minijinja::Error) -> String {
+pub(super) fn described(error: &minijinja::Error) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
 }
 

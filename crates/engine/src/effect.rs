@@ -112,6 +112,9 @@ pub enum Effect {
         /// The effect that started the process.
         process: EffectId,
     },
+    /// Send something to its route.
+    #[allow(missing_docs, reason = "the field says it itself")]
+    Deliver { id: EffectId },
     /// Bring files into the state that a plan names.
     #[allow(missing_docs, reason = "the fields say it themselves")]
     Undo { id: EffectId, plan: Body },
@@ -160,6 +163,7 @@ impl Effect {
             | Self::Report { id, .. }
             | Self::HoldProcess { id, .. }
             | Self::EndProcess { id, .. }
+            | Self::Deliver { id }
             | Self::Undo { id, .. }
             | Self::Erase { id, .. } => *id,
         }

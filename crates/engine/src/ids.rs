@@ -165,7 +165,7 @@ pub enum EffectKind {
     FindCall,
     /// End a running call.
     EndCall,
-    /// Send a reply to its route. Reserved for R46.
+    /// Send something to its route.
     Deliver,
     /// Run an observing hook. Reserved for R64.
     Observe,
@@ -243,6 +243,19 @@ impl EffectId {
     /// The name of the process that this effect starts: the last eight digits of the run, and the number of the call.
     pub fn process_name(self) -> String {
         format!("{:08x}-{}", self.run.0.as_u128() as u32, self.ordinal)
+    }
+}
+
+impl EffectId {
+    /// The name of the delivery that this effect is a try of: `RUN-ORDINAL`. It is its key at the other end.
+    pub fn delivery_name(self) -> String {
+        format!("{}-{}", self.run, self.ordinal)
+    }
+
+    /// The first try of the delivery of this name; none if it is no such name.
+    pub fn of_delivery(name: &str) -> Option<Self> {
+        let (run, ordinal) = name.rsplit_once('-')?;
+        Some(Self { run: run.parse().ok()?, kind: EffectKind::Deliver, ordinal: ordinal.parse().ok()?, try_no: 1 })
     }
 }
 

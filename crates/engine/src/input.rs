@@ -182,6 +182,12 @@ pub enum Command {
         /// Whether it is archived; none = as before.
         archived: Option<bool>,
     },
+    /// Send what did not arrive again.
+    #[allow(missing_docs, reason = "the field says it itself")]
+    Redeliver { delivery: EffectId },
+    /// Give a delivery up.
+    #[allow(missing_docs, reason = "the field says it itself")]
+    DropDelivery { delivery: EffectId },
     /// Delete its conversation: nothing of it is shown any more, its content is erased, and the next message begins a new
     /// one. No run may be unfinished, no message wait, no command run in the background.
     Delete,
@@ -285,6 +291,8 @@ pub struct ToolResult {
     pub changes: Vec<ChangedFile>,
     /// The plan of the conversation from now on, if it sets one; empty if it clears it.
     pub plan: Option<Vec<PlanItem>>,
+    /// The message that it sends.
+    pub sends: Option<Outgoing>,
 }
 
 /// A file, link or folder that a call changed. The fields are those of [`crate::FilesChanged`].
@@ -315,7 +323,16 @@ pub struct ChangedLines {
 impl ToolResult {
     /// An output that the model receives whole.
     pub fn new(outcome: CallOutcome, output: Content) -> Self {
-        Self { outcome, output, whole: None, attachments: vec![], in_background: false, changes: vec![], plan: None }
+        Self {
+            outcome,
+            output,
+            whole: None,
+            attachments: vec![],
+            in_background: false,
+            changes: vec![],
+            plan: None,
+            sends: None,
+        }
     }
 }
 
@@ -542,15 +559,19 @@ pub enum Report {
         /// What was erased, or why it failed.
         result: Result<Erased, String>,
     },
-    /// A reply arrived. Reserved for R46.
+    /// A delivery arrived.
     Delivered {
         /// The `deliver` effect.
         effect: EffectId,
     },
-    /// It did not. Reserved for R46.
+    /// It did not, or that is unknown.
+    #[allow(missing_docs, reason = "the fields say it themselves")]
     DeliveryFailed {
         /// The `deliver` effect.
         effect: EffectId,
+        /// The reason, for people.
+        why: String,
+        fault: DeliveryFault,
     },
     /// A child ended. Reserved for R67.
     ChildEnded {
@@ -568,6 +589,29 @@ pub enum Report {
     StoreFull,
     /// The store has disk space again. Reserved (R10).
     StoreFreed,
+}
+
+/// What is known of a delivery that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeliveryFault {
+    /// It did not arrive, and would not the next time.
+    Refused,
+    /// It did not arrive, and may the next time.
+    Temporary {
+        /// Milliseconds after which the other end wants to be asked again, if it said so.
+        after_ms: Option<u64>,
+    },
+    /// It may have arrived.
+    Unknown,
+}
+
+/// A message that a call sends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outgoing {
+    /// The name of its route; none = to whoever follows the session.
+    pub route: Option<String>,
+    /// Its text.
+    pub text: Content,
 }
 
 /// Who may let a held run continue.

@@ -249,7 +249,7 @@ mod tests {
         let mut session = Session::created(&created, Timestamp(1));
         session.conversation.lifecycle = Lifecycle::Ready;
         accept(&mut session, ONE, QueueMode::Followup, QueuePlace::Back);
-        let started = RunStarted { run: ONE.into(), inputs: vec![ONE], settings: Hash::of(b"settings") };
+        let started = RunStarted { run: ONE.into(), inputs: vec![ONE], settings: Hash::of(b"settings"), blocks: false };
         session.apply(&started.into(), Timestamp(3));
         accept(&mut session, TWO, QueueMode::SteerBacklog, QueuePlace::Both);
         session

@@ -26,6 +26,7 @@ pub mod policy;
 mod prompt;
 mod pump;
 mod queue;
+pub mod reply;
 mod sandbox;
 mod settings;
 mod state;
@@ -48,8 +49,8 @@ pub use ids::{
     Timestamp,
 };
 pub use input::{
-    Acknowledgement, ChangedFile, ChangedLines, Command, CompactionResult, Erased, Input, Override, Part, Receipt,
-    Refusal, RepairPolicy, Report, SenderOptions, ToolResult,
+    Acknowledgement, ChangedFile, ChangedLines, Command, CompactionResult, DeliveryFault, Erased, Input, Outgoing,
+    Override, Part, Receipt, Refusal, RepairPolicy, Report, SenderOptions, ToolResult,
 };
 pub use invariants::InvariantViolation;
 pub use lanes::{Bound, Lane, LaneAnswer, LaneBounds, LaneRequest, LaneWait, Lanes};
@@ -63,6 +64,7 @@ pub use plan::{PlanItem, PlanStatus, plan_items};
 pub use prompt::{PROMPT_BYTES, PromptProfile, PromptSettings, check_prompt};
 pub use pump::{Do, Pump};
 pub use queue::{DropPolicy, Interrupt, QueueSettings};
+pub use reply::{BlockBreak, BlockMode, BlockSettings, ReasoningMode, ReplyRoute, ReplySettings};
 pub use sandbox::{CopyAct, Sandbox, SandboxMode, SandboxRoot, WorkspaceCopy};
 pub use settings::{
     Candidate, Compaction, Limits, Policy, Price, ProviderAddress, Recover, ResumeMode, Sampling, Settings, Thinking,
@@ -70,11 +72,11 @@ pub use settings::{
 };
 pub use state::{
     Asked, Block, BlockList, BlockOf, Blocks, Call, Compacting, CompactionProgress, Conversation, ConversationPlan,
-    Cooling, Counted, Counters, Ending, Erasure, FailedErasure, Flags, Flush, History, InvalidSnapshot, Item, ItemAt,
-    ItemCall, LegState, Lifecycle, Message, MessageShows, PartialCall, Pause, Phase, PrepareStage, Process,
-    ProcessState, QueueState, QueueWatch, Queued, RecoveryAttempt, Repeat, Repeats, Resources, Run, RunClock,
-    STATE_VERSION, Sent, Session, SessionAccount, Stage, Step, Stream, SummaryRequest, TitleRequest, Transcript, Undo,
-    Unpaired, WrapUp,
+    Cooling, Counted, Counters, Delivery, DeliveryState, Ending, Erasure, FailedErasure, Flags, Flush, History,
+    InvalidSnapshot, Item, ItemAt, ItemCall, LegState, Lifecycle, Message, MessageShows, Outbox, PartialCall, Pause,
+    Phase, PrepareStage, Process, ProcessState, QueueState, QueueWatch, Queued, RecoveryAttempt, Repeat, Repeats,
+    Resources, Run, RunClock, STATE_VERSION, Sent, Session, SessionAccount, Stage, Step, Stream, SummaryRequest,
+    TextBlocks, TitleRequest, Transcript, Undo, Unpaired, WrapUp,
 };
 pub use tables::budget::{
     Allowance, AtLimit, Budget, Charged, Limit, Reserve, Reserves, Resource, Scope, ScopeBudget, Spent,

@@ -131,6 +131,8 @@ mutants! {
     RefusalForgotten = "refusal_forgotten";
     /// A call that was denied runs.
     DeniedCallRuns = "denied_call_runs";
+    /// A delivery whose outcome is unknown is sent again where keys do not count.
+    UnknownDeliveryRepeated = "unknown_delivery_repeated";
     /// In the journal on disk: a group is not synced, whatever is in it.
     DiskGroupNotSynced = "disk_group_not_synced";
     /// In the journal on disk: the number of a new owner is not synced.

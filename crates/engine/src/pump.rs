@@ -80,10 +80,10 @@ impl<C> Pump<Machine, C> {
         self.is_quiet() && self.running.is_empty() && self.machine.is_idle()
     }
 
-    /// Whether a shutdown may close the session now. A running request may end first, and failures are reported to the
-    /// other sessions first: that takes one more entry.
+    /// Whether a shutdown may close the session now. A running request and a try to deliver something may end first, and failures
+    /// are reported to the other sessions first: that takes one more entry.
     pub fn may_close(&self) -> bool {
-        !self.running.iter().any(|id| matches!(id.kind, EffectKind::Request | EffectKind::Report))
+        !self.running.iter().any(|id| matches!(id.kind, EffectKind::Request | EffectKind::Report | EffectKind::Deliver))
     }
 }
 

@@ -13,6 +13,7 @@ use crate::event::Usage;
 use crate::ids::Hash;
 use crate::policy::PolicyRule;
 use crate::prompt::PromptSettings;
+use crate::reply::ReplySettings;
 use crate::sandbox::Sandbox;
 use crate::tables::budget::Budget;
 
@@ -411,6 +412,9 @@ pub struct Settings {
     /// The JSON schema that the answer is to fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<serde_json::Value>,
+    /// How the reply goes out. Older stored settings have no routes.
+    #[serde(default, skip_serializing_if = "ReplySettings::is_default")]
+    pub reply: ReplySettings,
     /// The tools, in the order in which the model receives them.
     pub tools: Arc<[ToolSpec]>,
     /// What follows from all of this.

@@ -72,7 +72,9 @@ impl Touched {
             | Event::LifecycleChanged(_)
             | Event::OverrideSet(_)
             | Event::SessionLabelled(_)
+            | Event::DeliveryWanted(_)
             | Event::DeliveryStarted(_)
+            | Event::DeliveryFailed(_)
             | Event::DeliveryEnded(_)
             | Event::ProcessAdopted(_)
             | Event::ProcessEnding(_)
@@ -208,7 +210,9 @@ fn session_row(session: &Session) -> SessionRow {
         | Lifecycle::Suspended(_)
         | Lifecycle::Recovering { .. }
         | Lifecycle::Terminated => {
-            session.failed_erasure().map(|why| format!("its deleted conversation could not be erased: {why}"))
+            let erasure = session.failed_erasure();
+            let erasure = erasure.map(|why| format!("its deleted conversation could not be erased: {why}"));
+            erasure.or_else(|| undelivered(session))
         }
     };
     let recovers = session.is_recovering() || session.next_recovery().is_some();
@@ -216,6 +220,7 @@ fn session_row(session: &Session) -> SessionRow {
     let ends = session.account.processes.iter().any(Process::is_ending);
     let owes = session.account.undo.is_some()
         || session.account.erasure.is_some()
+        || session.account.outbox.pending().next().is_some()
         || !session.account.pending_reports.is_empty();
     SessionRow {
         session: session.account.id,
@@ -235,6 +240,14 @@ fn session_row(session: &Session) -> SessionRow {
         model_title: session.conversation.model_title,
         visibility: session.account.visibility,
         begun_at: session.conversation.begun_at,
+    }
+}
+
+fn undelivered(session: &Session) -> Option<String> {
+    match session.account.outbox.deliveries.iter().filter(|delivery| !delivery.is_pending()).count() {
+        0 => None,
+        1 => Some("a delivery of it did not arrive; `limulus deliveries list` shows it".to_owned()),
+        more => Some(format!("{more} deliveries of it did not arrive; `limulus deliveries list` shows them")),
     }
 }
 

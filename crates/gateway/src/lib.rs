@@ -3,6 +3,7 @@
 
 mod approvals;
 mod connection;
+mod deliveries;
 mod error;
 mod events;
 pub mod http;

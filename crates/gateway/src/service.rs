@@ -24,6 +24,7 @@ use views::unrecorded;
 
 use crate::approvals::Approvals;
 use crate::connection::{self, Caller, Identity};
+use crate::deliveries::Routes;
 use crate::error::Error;
 use crate::events::Hub;
 use crate::methods;
@@ -138,6 +139,7 @@ impl Service {
                 resolver: options.resolver,
                 models: options.models,
                 tools: tools::ToolSet::default(),
+                deliver: Some(Arc::new(Routes::new(&options.version))),
                 events: Some(events),
                 waits: Some(waits),
                 idle: options.idle,

@@ -88,7 +88,11 @@ pub enum Stream {
     Usage(UsageLine),
     /// The plan of the conversation.
     Plan(PlanLine),
+    /// What goes out to routes, and messages of the model.
+    Delivery(DeliveryLine),
 }
+
+pub use super::delivery::DeliveryLine;
 
 /// The plan of the conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

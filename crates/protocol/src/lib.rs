@@ -5,6 +5,7 @@
 pub mod chat;
 mod client;
 mod codec;
+mod delivery;
 pub mod deprecated;
 mod error;
 pub mod event;

@@ -2,6 +2,7 @@
 
 mod acting;
 mod approvals;
+mod deliveries;
 mod files;
 mod history;
 mod holding;
@@ -13,6 +14,7 @@ mod spending;
 
 pub use acting::*;
 pub use approvals::*;
+pub use deliveries::*;
 pub use files::*;
 pub use history::*;
 pub use holding::*;
@@ -219,6 +221,12 @@ methods! {
     QuestionsShow "questions.show" Read: QuestionParams => QuestionShown;
     /// Answers a question, or skips it.
     QuestionsAnswer "questions.answer" Write: QuestionAnswerParams => NoResult;
+    /// Lists what goes out of sessions and has not arrived.
+    DeliveriesList "deliveries.list" Read: DeliveriesListParams => DeliveriesListed;
+    /// Sends what did not arrive again.
+    DeliveriesRetry "deliveries.retry" Write: DeliveryParams => DeliveryChanged;
+    /// Gives a delivery up.
+    DeliveriesDrop "deliveries.drop" Write: DeliveryParams => DeliveryChanged;
     /// Sends events from a cursor on.
     EventsSubscribe "events.subscribe" Read: SubscribeParams => Subscribed;
     /// Ends a subscription.

@@ -2,24 +2,26 @@
 //! In any other build [`hit`] is empty.
 
 /// The points at which the process can end itself.
-pub const NAMES: [&str; 17] = [
-    "accepted",      // a message is recorded, its sender not yet answered
-    "request_sent",  // a request is on its way, no byte has come
-    "title_sent",    // a title is asked for, no byte of it has come
-    "mid_stream",    // a piece of an answer has come
-    "sealed",        // a message with calls is recorded, no call has started
-    "intent_synced", // a call is recorded as started, its supervisor is not
-    "mid_call",      // a command is running
-    "call_ended",    // a call has ended, its result is not recorded
-    "recorded",      // a batch is recorded, nobody is notified
-    "opening",       // a session is being opened
-    "ending_call",   // a running call is being ended
-    "undo_started",  // an undo is recorded as started, no file is restored
-    "undo_done",     // its files are restored, its end is not recorded
-    "erase_started", // a conversation is recorded as deleted, nothing is erased
-    "erase_texts",   // its texts are erased, the index for searches still knows its words
-    "erase_index",   // it is out of the index too, contents of its files are kept
-    "erase_done",    // everything is erased, and that is not recorded
+pub const NAMES: [&str; 19] = [
+    "accepted",        // a message is recorded, its sender not yet answered
+    "request_sent",    // a request is on its way, no byte has come
+    "title_sent",      // a title is asked for, no byte of it has come
+    "mid_stream",      // a piece of an answer has come
+    "sealed",          // a message with calls is recorded, no call has started
+    "intent_synced",   // a call is recorded as started, its supervisor is not
+    "mid_call",        // a command is running
+    "call_ended",      // a call has ended, its result is not recorded
+    "recorded",        // a batch is recorded, nobody is notified
+    "opening",         // a session is being opened
+    "ending_call",     // a running call is being ended
+    "undo_started",    // an undo is recorded as started, no file is restored
+    "undo_done",       // its files are restored, its end is not recorded
+    "deliver_started", // a delivery is recorded as started, nothing is sent
+    "deliver_done",    // it is sent, and its outcome is not recorded
+    "erase_started",   // a conversation is recorded as deleted, nothing is erased
+    "erase_texts",     // its texts are erased, the index for searches still knows its words
+    "erase_index",     // it is out of the index too, contents of its files are kept
+    "erase_done",      // everything is erased, and that is not recorded
 ];
 
 /// Passes a point; at the chosen point and occurrence the process ends here.

@@ -31,5 +31,6 @@ pub use idle::IdlePolicy;
 pub use lanes::LaneUpdate;
 pub use ledger::{ledger, readable_ledger};
 pub use runtime::{
-    Acknowledgements, Error, Handle, NO_SPACE, Options, Published, Redaction, Resolver, Runtime, SessionContext,
+    Acknowledgements, BodyTemplate, Deliver, DeliveryFuture, DeliveryRequest, DeliveryTrouble, Error, Handle, NO_SPACE,
+    Options, Published, Redaction, Resolver, RouteTarget, Runtime, SessionContext,
 };

@@ -74,6 +74,7 @@ invariants! {
     Compaction = "INV-COMPACTION", "E5 E6", "a history is replaced completely, by a shorter one, and no run ends meanwhile; no message is in a request twice", "at each request, and at the end, over the journal";
     Budget = "INV-BUDGET", "F6", "no request is sent without enough budget, and the spending in the state is what was used; a request with an unknown outcome counts in full", "at the end, over the journal and the state";
     Edge = "INV-EDGE", "A5", "no step leaves the tables, and none panics", "at every decision";
+    Delivery = "INV-DELIVERY", "D1 D2", "a delivery starts after that is recorded, ends once, arrives in order, and at most once where keys do not count; its blocks are the text of the answer", "at the end, over the journal and the route";
     Liveness = "INV-LIVENESS", "L1", "when faults stop, every accepted run settles within bounded time and operations", "at the end";
 }
 

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use engine::tables::failover::{AtEnd, First, rule_of};
 use engine::tables::limits::{BACKOFF_MOST_MS, PROCESS_MS};
 use engine::{
-    Approvals, BodyKind, BranchId, CallOutcome, Candidate, Compaction, Content, Hash, Limits, MessageId, OnExpiry,
-    Policy, ResumeMode, RunId, SessionId, Settings, ToolClass, ToolResult, ToolSpec,
+    Approvals, BlockBreak, BlockSettings, BodyKind, BranchId, CallOutcome, Candidate, Compaction, Content, Hash,
+    Limits, MessageId, OnExpiry, Policy, ReplyRoute, ReplySettings, ResumeMode, RunId, SessionId, Settings, ToolClass,
+    ToolResult, ToolSpec,
 };
 use uuid::Uuid;
 
-use crate::workload::{CallOf, Ends, Expiry, Life, Odd, Seed, Then, Turn, TurnFailure, Workload};
+use crate::workload::{CallOf, Ends, Expiry, Life, Odd, Route, Seed, Then, Turn, TurnFailure, Workload};
 
 /// How long an approval request waits if it expires.
 const EXPIRES_MS: u64 = 400;
@@ -353,10 +354,20 @@ fn settings(workload: &Workload, seed: Seed) -> Settings {
         stop_before: workload.task.stop_before.clone(),
         plan: workload.task.plan,
         output_schema: workload.task.schema.then(|| serde_json::json!({ "type": "object" })),
+        reply: ReplySettings { routes: workload.route.into_iter().map(route).collect(), ..ReplySettings::default() },
         tools: tools.collect(),
         budget: workload.budget.clone(),
         derived: engine::Derived::default(),
     }
+}
+
+/// The name of the route for replies.
+pub const ROUTE: &str = "out";
+
+/// Its blocks are short, so that the texts of the script make several.
+fn route(Route { has_keys, blocks }: Route) -> ReplyRoute {
+    let blocks = BlockSettings { mode: blocks, min_chars: 12, max_chars: 40, break_at: BlockBreak::Sentence };
+    ReplyRoute { name: ROUTE.to_owned(), has_keys, blocks, policy: None }
 }
 
 /// Requests that expire do so while ordinary work goes on: an answer, an abort or a crash may come first.

@@ -1,7 +1,7 @@
 //! The format of a workload: what the users send and do, what the scripted model says, which tools there are. One is
 //! checked in, others are drawn from a seed. Data only.
 
-use engine::{Budget, FailureClass, Limits, ResumeMode, Thinking, ToolClass};
+use engine::{BlockMode, Budget, FailureClass, Limits, ResumeMode, Thinking, ToolClass};
 use serde::Deserialize;
 
 const WORKLOAD: &str = include_str!("../workload.json");
@@ -21,6 +21,9 @@ pub struct Workload {
     /// Whether a model names conversations.
     #[serde(default)]
     pub titles: bool,
+    /// Where the replies go; none = nowhere.
+    #[serde(default)]
+    pub route: Option<Route>,
     /// What the messages ask of their runs.
     #[serde(default)]
     pub task: Task,
@@ -43,6 +46,16 @@ pub struct Task {
     pub plan: bool,
     /// Whether an answer is to fit a schema.
     pub schema: bool,
+}
+
+/// A route for replies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Route {
+    /// Whether what arrives twice under the same key counts once there.
+    pub has_keys: bool,
+    /// Whether text goes out in blocks.
+    pub blocks: BlockMode,
 }
 
 /// A model with a key, and how its provider treats them.

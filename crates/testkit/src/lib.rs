@@ -90,6 +90,7 @@ pub fn options(resolver: impl Resolver + 'static, pace: Duration) -> (Options, m
         resolver: Box::new(resolver),
         models: ModelSet::new().with_offline(Offline::with_pace(pace)),
         tools: tools::ToolSet::default(),
+        deliver: None,
         events: Some(events_in),
         waits: None,
         idle: IdlePolicy::default(),

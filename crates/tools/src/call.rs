@@ -63,6 +63,10 @@ pub struct Context {
     pub user: Option<PathBuf>,
     /// The skills that the run may have; none = all.
     pub skills: Option<Vec<String>>,
+    /// The names of the routes to which messages can be sent.
+    pub routes: Vec<String>,
+    /// Those to which the reply of the run goes.
+    pub replies_to: Vec<String>,
     /// The background commands of the session.
     pub processes: Vec<HeldProcess>,
     /// The program whose subcommand `supervise` is [`crate::supervise_main`].

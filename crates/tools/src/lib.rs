@@ -45,6 +45,7 @@ mod live;
 mod ls;
 mod masking;
 mod memory;
+mod message;
 mod openat;
 mod orphan;
 mod output;
@@ -104,6 +105,7 @@ pub use memory::{
     FileWords, FoundPassages, IndexedFile, MemoryContext, MemoryIndex, MemoryQuery, MemorySearch, PassageHit,
     has_memory,
 };
+pub use message::with_routes;
 pub use orphan::{Orphans, UnrecordedCall, call_folder_name, forget_calls, orphans, running_calls, unrecorded_calls};
 pub use output::Outputs;
 pub use paths::{ResolvedPath, THIS_PROGRAM, real_folder};

@@ -1,6 +1,9 @@
 //! Every fixed limit of the tools and of the supervisor, with its unit and its reason. Limits that a user can set are
 //! in the settings of a run.
 
+/// Characters of a message of the model: what a channel shows, and more than anybody reads at once.
+pub(crate) const MESSAGE_CHARS: usize = 20_000;
+
 /// Lines that `read` returns at once: more would dominate the request.
 pub(crate) const READ_LINES: u64 = 2_000;
 

@@ -15,6 +15,7 @@ use crate::evidence::{Evidence, FileChange};
 use crate::limits::QUOTED_BYTES;
 use crate::masking::Secrets;
 use crate::paths::{ResolvedPath, Workspace};
+use crate::policy_explained::on_route;
 use crate::policy_rules::{
     CommandLine, Globs, by_commands, by_file, class_of_command, class_of_path, class_of_tool, exit_to_file,
     exit_to_host,
@@ -173,11 +174,22 @@ fn by_acts(
             ),
             Act::Exit { line, hosts, paths } => by_exit(settings, tool, &line, (hosts, paths)),
             Act::Fetch(url) => by_address(settings, tool, &url),
+            Act::Send { route, is_own } => by_route(settings, tool, &route, is_own),
             Act::Other { question } => by_class(settings, spec, question),
         };
         verdict = verdict.and(of_act);
     }
     if written.is_empty() { verdict } else { verdict.and(by_change(settings, (tool, verb_of_change), written)) }
+}
+
+fn by_route(settings: &Settings, tool: &str, route: &str, is_own: bool) -> Verdict {
+    let RuleDecision { decision, rule } = on_route(settings, tool, route, is_own);
+    let reason = match decision {
+        Policy::Allow => None,
+        Policy::Ask => Some(format!("send a message to `{route}`")),
+        Policy::Deny => Some(format!("may not send a message to `{route}`: {}", denied_by(rule))),
+    };
+    Verdict { decision, evidence: Evidence::default(), reason, grant: rule.and_then(|rule| rule.grant) }
 }
 
 /// What changes nothing may be done; anything else is asked.

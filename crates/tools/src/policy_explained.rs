@@ -95,6 +95,13 @@ pub fn explain(settings: &Settings, tool: &str, arguments: &[u8]) -> Result<Vec<
                 let decided = by_address(rules, tool, &url, ActClass::Fetch.default_in(settings));
                 explained.push(of(format!("fetch {url}"), decided, ActClass::Fetch));
             }
+            Act::Send { route, is_own } => {
+                explained.push(of(
+                    format!("send a message to `{route}`"),
+                    on_route(settings, tool, &route, is_own),
+                    ActClass::Message,
+                ));
+            }
             Act::Other { question } => {
                 let class = class_of_tool(spec);
                 let decided = decide(rules, tool, RuleSubject::Other, class.default_in(settings));
@@ -144,8 +151,8 @@ pub fn suggest(
                     paths = true;
                 }
             }
-            // Leaving the sandbox is approved once only.
-            Act::Run { outside: Some(_), .. } => return None,
+            // Leaving the sandbox is approved once only, and so is a message: the route says whether more may follow.
+            Act::Send { .. } | Act::Run { outside: Some(_), .. } => return None,
             Act::Exit { hosts: reached, paths: written, .. } => {
                 let asked = asked_exits(settings, tool, (&reached, &written));
                 (hosts, paths) = (hosts || !asked.hosts.is_empty(), paths || !asked.paths.is_empty());
@@ -327,6 +334,13 @@ fn of(act: String, RuleDecision { decision, rule }: RuleDecision<'_>, class: Act
     ExplainedAct { act, class, decision, rule, setting: class.row().setting }
 }
 
+/// The decision on a message to a route: it may go where the reply of the run goes, unless somebody has said otherwise.
+pub(crate) fn on_route<'a>(settings: &'a Settings, tool: &str, route: &str, is_own: bool) -> RuleDecision<'a> {
+    let usual = if is_own { Policy::Allow } else { ActClass::Message.default_in(settings) };
+    let default = settings.reply.route(route).and_then(|route| route.policy).unwrap_or(usual);
+    decide(&settings.policy, tool, RuleSubject::Other, default)
+}
+
 fn on_path(settings: &Settings, (tool, verb): (&str, &str), inside: ActClass, path: &ResolvedPath) -> ExplainedAct {
     let class = class_of_path(path, inside);
     let decided = by_file((&settings.policy, &Globs::of(settings)), tool, path, class.default_in(settings));
@@ -352,6 +366,8 @@ pub(crate) fn context_of(settings: &Settings) -> Context {
         passed_env: vec![],
         user: None,
         skills: None,
+        routes: settings.reply.routes.iter().map(|route| route.name.clone()).collect(),
+        replies_to: vec![],
         processes: vec![],
         supervisor: PathBuf::from(THIS_PROGRAM),
         sandbox: settings.sandbox.clone(),

@@ -50,6 +50,8 @@ pub enum Needs {
     User,
     /// Something that searches the web, in the configuration.
     SearchProvider,
+    /// A route to which messages can be sent, in the configuration.
+    Route,
     /// Skills that are there when the run begins.
     Skills,
     /// Files of memory that are there when the run begins.
@@ -93,6 +95,13 @@ pub enum Act {
     },
     /// It requests this address from the web.
     Fetch(String),
+    /// It sends a message to a route.
+    Send {
+        /// The name of the route.
+        route: String,
+        /// Whether the reply of the run goes there as well.
+        is_own: bool,
+    },
     /// It does something else to the world, in the words of a question.
     Other {
         /// What the user is asked, without a question mark.
@@ -110,6 +119,7 @@ impl Act {
             | Self::Write { .. }
             | Self::Exit { .. }
             | Self::Fetch(_)
+            | Self::Send { .. }
             | Self::Other { .. } => None,
         }
     }

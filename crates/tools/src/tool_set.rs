@@ -20,6 +20,7 @@ use crate::grep::Grep;
 use crate::limits::{ARGUMENTS_BYTES, DEFAULT_TIMEOUT_S};
 use crate::ls::Ls;
 use crate::memory::{GetMemory, SearchMemory};
+use crate::message::Message;
 use crate::plan::Plan;
 use crate::process::Process;
 use crate::read::Read;
@@ -48,6 +49,7 @@ fn built_in() -> Vec<Arc<dyn Tool>> {
         Arc::new(SkillTool),
         Arc::new(SearchMemory),
         Arc::new(GetMemory),
+        Arc::new(Message),
     ]
 }
 

@@ -71,8 +71,8 @@ fn under_way(
     };
     // Times are kept only by an owner.
     let settings = settings.filter(|_| owned == Owned::Yes);
-    // The run does not wait for its title.
-    let is_of_run = |(_, timer): &(Timestamp, Timer)| *timer != Timer::Title;
+    // The run waits neither for its title nor for what goes out.
+    let is_of_run = |(_, timer): &(Timestamp, Timer)| !matches!(timer, Timer::Title | Timer::DeliveryDue(_));
     let times = |settings: Settings| armed(session, (&settings.limits, &settings.approvals), None);
     let next = settings.and_then(|settings| times(settings).into_iter().filter(is_of_run).min());
     let requests = source.read.approvals(Some(session.account.id))?;
@@ -108,6 +108,7 @@ fn consequence(session: &Session, run: &Run, timer: Timer) -> String {
         }
         Timer::Compaction => "the compaction is abandoned and the history stays as it is".to_owned(),
         Timer::Title => "the conversation stays without a title".to_owned(),
+        Timer::DeliveryDue(_) => "a delivery is tried again".to_owned(),
         Timer::RetryDue => "the request is sent again".to_owned(),
         Timer::QuotaReset => "a cooldown has ended, so its model is asked again".to_owned(),
         Timer::EndGrace => "it ends without waiting for the calls that could not be ended".to_owned(),

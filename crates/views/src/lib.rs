@@ -9,6 +9,7 @@ pub mod beside;
 pub mod budget;
 mod caching;
 pub mod context;
+pub mod deliveries;
 mod error;
 pub mod events;
 mod explain;

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use engine::reply::payloads::{ReplyPart, ReplyParts, payloads};
 use engine::{
-    Attachment, Batch, CallOutcome, Candidate, CandidateCooldownSet, EffectId, Event, Failed, Failure, Outcome,
-    RequestSent, RunEnded, RunId, RunRow, SealedCall, Seq, StopReason, Thinking, Timestamp,
+    Address, Attachment, Batch, Body, CallOutcome, Candidate, CandidateCooldownSet, DeliveryKind, DeliveryWanted,
+    EffectId, Event, Failed, Failure, Next, Outcome, ReasoningMode, ReplySettings, RequestSent, RunEnded, RunId,
+    RunRow, SealedCall, Seq, StopReason, Thinking, Timestamp,
 };
 use journal::{Entry, Read};
 use protocol::method::{WaitStatus, Waited};
@@ -17,8 +19,6 @@ use super::sentence::name;
 use super::vocabulary::excerpt;
 use crate::error::Error;
 
-/// An answer that is exactly this is not delivered.
-const SILENT: &str = "NO_REPLY";
 const ARGUMENT_CHARS: usize = 160;
 
 /// How many entries are read at once: a run may be followed by many others.
@@ -39,14 +39,47 @@ pub fn entries(read: &dyn Read, row: &RunRow) -> Result<Vec<Entry>, Error> {
     Ok(entries)
 }
 
-/// The reply of a run; none if it has not ended, or its end was removed.
+/// The reply of a run to whoever follows its session; none if it has not ended, or its end was removed.
 pub fn reply(read: &dyn Read, row: &RunRow, texts: Texts<'_>) -> Result<Option<Reply>, Error> {
+    reply_from(read, row, &entries(read, row)?, (None, texts))
+}
+
+/// The reply to an address, which may have a part of it already.
+pub struct AddressedReply {
+    /// What it does not have.
+    pub reply: Reply,
+    /// Whether it has the text in blocks.
+    pub in_blocks: bool,
+}
+
+/// The reply of a run to this address.
+pub fn reply_to(
+    read: &dyn Read,
+    row: &RunRow,
+    to: &Address,
+    texts: Texts<'_>,
+) -> Result<Option<AddressedReply>, Error> {
+    let of_run = entries(read, row)?;
+    let is_block = |e: &DeliveryWanted| e.kind == DeliveryKind::Block && e.to.as_deref() == Some(to);
+    let in_blocks =
+        |entry: &Entry| matches!(&entry.event, Event::DeliveryWanted(e) if e.delivery.run == row.run && is_block(e));
+    let in_blocks = of_run.iter().any(in_blocks);
+    let reply = reply_from(read, row, &of_run, (Some(to), texts))?;
+    Ok(reply.map(|reply| AddressedReply { reply, in_blocks }))
+}
+
+fn reply_from(
+    read: &dyn Read,
+    row: &RunRow,
+    of_run: &[Entry],
+    to: (Option<&Address>, Texts<'_>),
+) -> Result<Option<Reply>, Error> {
     if row.outcome.is_none() {
         return Ok(None);
     }
-    let (of_run, settings) = (entries(read, row)?, read.body(&row.settings)?);
+    let settings = read.body(&row.settings)?;
     let records: Vec<_> = of_run.iter().map(|entry| (&entry.event, entry.at)).collect();
-    gathered(row, settings.as_deref(), &records, texts)
+    gathered(row, settings.as_deref(), &records, to)
 }
 
 /// The same from all batches of the run.
@@ -55,17 +88,19 @@ pub fn reply_of(batches: &[Arc<Batch>], row: &RunRow, texts: Texts<'_>) -> Resul
     let settings = bodies.rev().find(|content| content.body.hash == row.settings).map(|content| &*content.bytes);
     let records = batches.iter().flat_map(|batch| &batch.records).filter(|record| record.seq.is_some());
     let records: Vec<_> = records.map(|record| (&record.event, record.at)).collect();
-    gathered(row, settings, &records, texts)
+    gathered(row, settings, &records, (None, texts))
 }
 
 fn gathered(
     row: &RunRow,
     settings: Option<&[u8]>,
     records: &[(&Event, Timestamp)],
-    texts: Texts<'_>,
+    (to, texts): (Option<&Address>, Texts<'_>),
 ) -> Result<Option<Reply>, Error> {
     let Some((at, end)) = end_in(records.iter().copied(), row.run) else { return Ok(None) };
-    let mut gathered = Gathered { candidates: settings.map(candidates).unwrap_or_default(), ..Gathered::default() };
+    let OfSettings { candidates, reply } = settings.map(of_settings).unwrap_or_default();
+    let to = to.cloned().map(Box::new);
+    let mut gathered = Gathered { candidates, reply, to, ..Gathered::default() };
     for (event, at) in records.iter().take_while(|(_, of)| *of <= at) {
         gathered.visit(row.run, event, *at);
     }
@@ -102,13 +137,16 @@ fn end_in<'a>(
     })
 }
 
-/// The candidates of settings. Nothing else of these is read: the schemas of their tools are long.
-fn candidates(settings: &[u8]) -> Vec<Candidate> {
-    #[derive(Deserialize)]
-    struct Chain {
-        candidates: Vec<Candidate>,
-    }
-    serde_json::from_slice::<Chain>(settings).map(|chain| chain.candidates).unwrap_or_default()
+/// What a reply needs of settings. Nothing else of these is read: the schemas of their tools are long.
+#[derive(Default, Deserialize)]
+struct OfSettings {
+    candidates: Vec<Candidate>,
+    #[serde(default)]
+    reply: ReplySettings,
+}
+
+fn of_settings(settings: &[u8]) -> OfSettings {
+    serde_json::from_slice(settings).unwrap_or_default()
 }
 
 /// What the entries of a run say.
@@ -124,6 +162,15 @@ struct Gathered {
     passed_over: BTreeMap<u32, Attempt>,
     calls: Vec<(SealedCall, CallOutcome)>,
     images: Vec<Attachment>,
+    reply: ReplySettings,
+    /// Who receives the reply; none = whoever follows the session.
+    to: Option<Box<Address>>,
+    /// The reasoning of the messages that are the answer so far.
+    reasoning: Vec<Body>,
+    /// The messages that the model has sent, each with its recipient.
+    sent: Vec<(Option<Box<Address>>, Body)>,
+    /// Who has received parts of the answer in blocks.
+    in_blocks: Vec<Address>,
 }
 
 impl Gathered {
@@ -142,6 +189,10 @@ impl Gathered {
             }
             Event::MessageSealed(e) if e.request.run == run => {
                 self.images.extend(e.images.iter().cloned());
+                self.reasoning.extend(e.reasoning);
+                if e.next == Next::Calls {
+                    self.reasoning.clear();
+                }
                 let settled = |call: &SealedCall| (call.clone(), CallOutcome::Skipped);
                 self.calls.extend(e.calls.iter().map(settled));
             }
@@ -150,9 +201,18 @@ impl Gathered {
                     *outcome = e.outcome;
                 }
             }
+            Event::DeliveryWanted(e) if e.delivery.run == run => self.wanted(e),
             // Nothing of the run is left to be passed over.
             Event::RunEnded(e) if e.run == run && e.outcome == Outcome::Failed => self.pass_over(u32::MAX),
             _ => {}
+        }
+    }
+
+    fn wanted(&mut self, e: &DeliveryWanted) {
+        match (e.kind, e.text, &e.to) {
+            (DeliveryKind::Message, Some(text), to) if e.again.is_none() => self.sent.push((to.clone(), text)),
+            (DeliveryKind::Block, _, Some(to)) => self.in_blocks.push(Address::clone(to)),
+            (DeliveryKind::Message | DeliveryKind::Block | DeliveryKind::Reply, ..) => {}
         }
     }
 
@@ -249,28 +309,35 @@ impl Gathered {
         Ok(Reply { payloads, meta })
     }
 
-    /// Calls in detail, the answer, images, the error; or that a tool failed, if that leaves nothing.
+    /// What the recipient receives: an address, or whoever follows the session.
     fn payloads(&self, end: &RunEnded, texts: Texts<'_>) -> Result<Vec<Payload>, Error> {
-        let mut payloads = vec![];
-        for (call, outcome) in self.calls.iter().filter(|_| end.verbose) {
-            payloads.push(Payload::ToolSummary { text: summary(call, *outcome, &texts(&call.arguments)?) });
-        }
-        let summaries = payloads.len();
-        let text = end.text.iter().map(texts).collect::<Result<String, _>>()?;
-        if !text.trim().is_empty() && text.trim() != SILENT {
-            payloads.push(Payload::Text { text, place: None });
-        }
-        payloads.extend(self.images.iter().map(|image| Payload::Media { file: AttachedFile::from(image) }));
-        if let Some(failure) = &end.failure {
-            payloads.push(Payload::Error { text: failure.message.clone() });
-        }
-        if payloads.len() == summaries
-            && let Some((call, outcome)) = self.failed_call()
-        {
-            payloads
-                .push(Payload::Error { text: format!("`{}` {}", excerpt(&call.tool, ARGUMENT_CHARS), name(&outcome)) });
-        }
-        Ok(payloads)
+        let all = |bodies: &mut dyn Iterator<Item = &Body>| bodies.map(texts).collect::<Result<Vec<_>, _>>();
+        let detailed = self.calls.iter().filter(|_| end.verbose);
+        let summaries = detailed.map(|(call, outcome)| Ok(summary(call, *outcome, &texts(&call.arguments)?)));
+        let to = self.to.as_deref();
+        let of_recipient = |(of, _): &&(Option<Box<Address>>, Body)| of.as_deref() == to;
+        let failed = |(call, outcome): (&SealedCall, CallOutcome)| {
+            format!("`{}` {}", excerpt(&call.tool, ARGUMENT_CHARS), name(&outcome))
+        };
+        let reasons = self.reply.reasoning == ReasoningMode::Block;
+        let parts = ReplyParts {
+            summaries: summaries.collect::<Result<_, Error>>()?,
+            reasoning: all(&mut self.reasoning.iter().filter(|_| reasons))?,
+            answer: end.text.iter().map(texts).collect::<Result<String, _>>()?,
+            images: self.images.len(),
+            failure: end.failure.as_ref().map(|failure| failure.message.clone()),
+            failed_call: self.failed_call().map(failed),
+            sent: all(&mut self.sent.iter().filter(of_recipient).map(|(_, text)| text))?,
+            has_blocks: to.is_some_and(|to| self.in_blocks.contains(to)),
+        };
+        let payload = |part: ReplyPart| match part {
+            ReplyPart::ToolSummary(text) => Payload::ToolSummary { text },
+            ReplyPart::Reasoning(text) => Payload::Reasoning { text },
+            ReplyPart::Text(text) => Payload::Text { text, place: None },
+            ReplyPart::Media(at) => Payload::Media { file: AttachedFile::from(&self.images[at]) },
+            ReplyPart::Error(text) => Payload::Error { text },
+        };
+        Ok(payloads(parts).into_iter().map(payload).collect())
     }
 
     /// The last call that failed, unless the same tool succeeded after it.

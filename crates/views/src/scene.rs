@@ -239,6 +239,7 @@ fn settings(resume: ResumeMode) -> Settings {
         policy: [].into(),
         compaction: engine::Compaction::default(),
         titles: None,
+        reply: engine::ReplySettings::default(),
         agent: "main".to_owned(),
         workspace: "/w".to_owned(),
         date: "2025-11-21".to_owned(),

@@ -370,6 +370,9 @@ fn of_run(event: &Event) -> Result<Option<String>, Error> {
         },
         Event::PlanSet(e) if e.steps == 0 => "the plan is cleared".to_owned(),
         Event::PlanSet(e) => format!("the plan is set: {} of {} done", e.done, e.steps),
+        Event::DeliveryWanted(_) | Event::DeliveryStarted(_) | Event::DeliveryFailed(_) | Event::DeliveryEnded(_) => {
+            delivery(event)
+        }
         Event::TitleAsked(_) => "a model is asked for the title of the conversation".to_owned(),
         Event::TitleEnded(e) => match &e.failure {
             None => format!(
@@ -385,6 +388,30 @@ fn of_run(event: &Event) -> Result<Option<String>, Error> {
         Event::OverrideSet(e) => e.model.clone().unwrap_or_else(|| "the agent's model".to_owned()),
         _ => return Ok(None),
     }))
+}
+
+/// What became of a delivery.
+fn delivery(event: &Event) -> String {
+    match event {
+        Event::DeliveryWanted(e) => match &e.to {
+            None => "a message to whoever follows the session".to_owned(),
+            Some(to) if e.again.is_some() => format!("a {} goes to {to} once more", e.kind.name()),
+            Some(to) => format!("a {} goes to {to}", e.kind.name()),
+        },
+        Event::DeliveryStarted(e) => format!("try {} of {}", e.delivery.try_no, e.delivery.delivery_name()),
+        Event::DeliveryFailed(e) => format!("{}: {}; tried again", e.delivery.delivery_name(), e.why),
+        Event::DeliveryEnded(e) => {
+            let why = e.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+            let what = match e.arrived {
+                _ if e.dropped => "given up",
+                Some(true) => "arrived",
+                Some(false) => "not delivered",
+                None => "its outcome is unknown",
+            };
+            format!("{}: {what}{why}", e.delivery.delivery_name())
+        }
+        _ => String::new(),
+    }
 }
 
 /// What happened to a file.

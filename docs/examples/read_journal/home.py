@@ -19,7 +19,7 @@ KINDS = set("""
     created forked opened closed message_accepted message_settled gathered run_started request_sent message_sealed
     call_asked ask_answered ask_expired answer_refused call_started call_ending call_settled compacted results_cut uncompacted compaction_asked noted budget_set
     wait_began wait_ended retry_scheduled candidate_cooled candidate_cleared profile_cooled profile_preferred profile_cleared allowance_set ending_set
-    run_ended breakpoint_set reset paused resumed lifecycle_changed override_set session_labelled delivery_started delivery_ended process_adopted
+    run_ended breakpoint_set reset paused resumed lifecycle_changed override_set session_labelled delivery_wanted delivery_started delivery_failed delivery_ended process_adopted
     process_ending process_ended process_forgotten files_changed undo_started undo_ended erasure_ended title_asked title_ended plan_set step_begun request_opened budget_asked
     stream_cut text_struck call_checked call_lost call_found image_made compaction_begun compaction_failed failed reported
     ledger_begun profile_answered thinking_lowered grant_given grant_revoked

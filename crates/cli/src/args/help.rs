@@ -18,6 +18,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         &[
             "runs",
             "queue",
+            "deliveries",
             "approvals",
             "answer",
             "sandbox",
@@ -133,6 +134,9 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("queue cancel", &["limulus queue cancel 0198"]),
     ("queue clear", &["limulus queue clear review"]),
     ("queue mode", &["limulus queue mode review collect"]),
+    ("deliveries list", &["limulus deliveries list"]),
+    ("deliveries retry", &["limulus deliveries retry 0198"]),
+    ("deliveries drop", &["limulus deliveries drop 0198"]),
     ("budget show", &["limulus budget show", "limulus budget show review"]),
     ("budget set", &["limulus budget set review --tokens 500000", "limulus budget set --day --cost 20"]),
     ("profiles list", &["limulus profiles list"]),

@@ -10,13 +10,13 @@ use config::{Globals, Resolved, Subject, today};
 use engine::tables::limits::MESSAGE_BYTES;
 use engine::tables::routing::OnlyIf;
 use engine::{
-    Candidate, Outcome, Overrides, QueueMode, ReceiptState, RunId, SandboxMode, SandboxRoot, StopReason, Thinking,
-    Unattended, Usage,
+    Address, Candidate, Outcome, Overrides, QueueMode, ReasoningMode, ReceiptState, RunId, SandboxMode, SandboxRoot,
+    StopReason, Thinking, Unattended, Usage,
 };
 use gateway::methods::chat_command;
 use journal::{Read as _, Reader};
 use protocol::event::RunEnd;
-use protocol::method::{AgentAnswer, AgentParams, ApprovalsList, Attachment, Method as _};
+use protocol::method::{AgentAnswer, AgentParams, ApprovalsList, Attachment, DeliveriesList, Method as _};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -64,6 +64,12 @@ pub(crate) struct AgentArgs {
     /// Think this much in this run: off, minimal, low, medium, high or xhigh
     #[arg(long, value_name = "LEVEL", value_parser = thinking)]
     thinking: Option<Thinking>,
+    /// Send the reply to this route of the configuration as well (docs/replies.md)
+    #[arg(long, value_name = "ROUTE")]
+    reply_to: Option<String>,
+    /// Put the reasoning of the model into the reply: off, block or stream [default: reply.reasoning]
+    #[arg(long, value_name = "HOW", value_parser = reasoning)]
+    reasoning: Option<ReasoningMode>,
     /// Limit this run to so many seconds
     #[arg(long, value_name = "S", value_parser = crate::args::whole_from::<1>)]
     timeout: Option<u64>,
@@ -112,8 +118,7 @@ pub(crate) async fn run(mut args: AgentArgs, globals: &Globals) -> Result<(), Cl
         session: runtime::SessionContext::default(),
         date: &today(),
     };
-    let may_ask = can_approve() && !args.writer.json;
-    let untrusted = policy::trust::ask(&config, &config.workspace_of(subject)?, may_ask)?;
+    let untrusted = policy::trust::ask(&config, &config.workspace_of(subject)?, can_approve() && !args.writer.json)?;
     let Resolved { settings, mut notes } = config.resolve(subject)?;
     notes.extend(untrusted.into_iter().chain(upgrade::notes(&config, &globals.home)));
     let image_note = settings.candidates.first().filter(|candidate| !candidate.images).map(blind_note);
@@ -131,12 +136,15 @@ pub(crate) async fn run(mut args: AgentArgs, globals: &Globals) -> Result<(), Cl
         mode: args.mode,
         only_if: args.only_if,
         attachments,
+        deliver: args.reply_to.is_some(),
+        reply_to: args.reply_to.map(route).map(Box::new),
         ..asked_of_run(overrides)
     };
     let before = interrupted::of(globals, &params.session_key);
     let mut follower = Follower::open_for_message(globals, config, &args.writer, &params.message).await?;
     // An owner of an older version asks whoever is there, and does not know the parameter.
     params.unattended = params.unattended.filter(|_| follower.can(ApprovalsList::NAME));
+    params.verbose = params.verbose.filter(|_| follower.can(DeliveriesList::NAME));
     if args.verbose {
         follower.screen.show_detail();
     }
@@ -184,6 +192,16 @@ async fn give(
     Ok(())
 }
 
+/// The address that a route serves.
+pub(super) fn route(name: String) -> Address {
+    Address { channel: name, ..Address::default() }
+}
+
+fn reasoning(text: &str) -> Result<ReasoningMode, String> {
+    let mode = serde_json::from_value(Value::String(text.to_owned()));
+    mode.map_err(|_| "there are: off, block, stream".to_owned())
+}
+
 fn thinking(text: &str) -> Result<Thinking, String> {
     let level = serde_json::from_value(Value::String(text.to_owned()));
     level.map_err(|_| "there are: off, minimal, low, medium, high, xhigh".to_owned())
@@ -209,6 +227,8 @@ fn overrides(args: &AgentArgs, schema: Option<Value>, system: Option<Box<str>>) 
         output_schema: schema.map(Box::new),
         system,
         append_system: args.task.append_system.as_deref().map(Box::from),
+        verbose: args.verbose.then_some(true),
+        reasoning: args.reasoning,
         // Whoever takes the message knows it.
         skill: None,
     }
@@ -232,6 +252,8 @@ fn asked_of_run(overrides: Overrides) -> AgentParams {
         output_schema,
         system,
         append_system,
+        verbose,
+        reasoning,
         skill: _,
     } = overrides;
     AgentParams {
@@ -248,6 +270,8 @@ fn asked_of_run(overrides: Overrides) -> AgentParams {
         output_schema: output_schema.map(|schema| *schema),
         system: system.map(String::from),
         append_system: append_system.map(String::from),
+        verbose,
+        reasoning,
         ..AgentParams::default()
     }
 }
@@ -267,6 +291,8 @@ pub(super) async fn say_to(
         only_if: None,
         model: None,
         thinking: None,
+        reply_to: None,
+        reasoning: None,
         timeout: None,
         yes: false,
         no_sandbox: false,

@@ -32,7 +32,7 @@ macro_rules! changed {
     };
 }
 
-changed!(BudgetStory, Cancelled, FilesUndone, QueueModeSet, RunAsked, Uncompacted; CleanedUp, GrantShown, NoResult, ProfileUsed, ProfilesCleared, Recorded);
+changed!(BudgetStory, Cancelled, DeliveryChanged, FilesUndone, QueueModeSet, RunAsked, Uncompacted; CleanedUp, GrantShown, NoResult, ProfileUsed, ProfilesCleared, Recorded);
 
 /// Sends one request to the owner, or becomes the owner if there is none, and returns the response.
 pub(crate) async fn change<T: Changed>(

@@ -484,6 +484,7 @@ impl<'a> Follower<'a> {
         let (at_once, is_at_once) = watch::channel(is_stopped);
         let closed = self.subscriber.close(is_at_once, |arrival| match arrival {
             Arrival::Line(event) if is_stopped => screen.draw(&event),
+            Arrival::Line(event) => screen.draw_delivery(&event),
             Arrival::Note(note) => screen.say(&note),
             _ => {}
         });

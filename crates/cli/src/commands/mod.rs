@@ -17,6 +17,7 @@ pub(crate) mod compact;
 pub(crate) mod completions;
 pub(crate) mod config;
 mod conversation;
+pub(crate) mod deliveries;
 pub(crate) mod demo;
 pub(crate) mod diff;
 pub(crate) mod doctor;

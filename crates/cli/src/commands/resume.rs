@@ -8,9 +8,9 @@ use client::{HOME, is_gone};
 use config::Globals;
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
-use engine::{Lifecycle, Phase, RunId, Session, SessionRow, WaitFor};
+use engine::{Delivery, DeliveryState, Lifecycle, Phase, RunId, Session, SessionRow, WaitFor};
 use journal::{Read, Reader, Sqlite};
-use protocol::event::{StateLine, Stream};
+use protocol::event::{DeliveryLine, StateLine, Stream};
 use protocol::method::{AbortParams, NoParams, ResumeParams, RunsRecord, SessionsResume, StatusGet, SubscribeParams};
 use protocol::{ClientError, Event};
 use views::events::StreamPosition;
@@ -169,6 +169,17 @@ async fn resume(
     let not_erased: BTreeSet<String> = rows.iter().filter(has_failed).map(|row| row.key.clone()).collect();
     let is_left = |row: &SessionRow| not_erased.contains(&row.key) && row.run.is_none() && row.queued == 0;
     let (left, rows): (Vec<_>, Vec<_>) = rows.iter().cloned().partition(is_left);
+    let mut later = vec![];
+    for row in &rows {
+        if only_delivers(reader, &row.key)? {
+            let shown = session_name(&row.key);
+            follower
+                .screen
+                .say(&format!("… what is to go out of {shown} is tried again later: `limulus deliveries list`"));
+            later.push(row.key.clone());
+        }
+    }
+    let rows: Vec<_> = rows.into_iter().filter(|row| !later.contains(&row.key)).collect();
     for row in &left {
         follower.screen.say(&format!("! {}: {}", row.key, row.trouble.as_deref().unwrap_or_default()));
     }
@@ -375,6 +386,13 @@ impl Following<'_> {
         }
         let Some(lifecycle) = self.busy.get_mut(&event.session).and_then(|busy| busy.see(event)) else { return Ok(()) };
         let erases = if self.not_erased.contains(&event.session) { Erases::Failed } else { Erases::MayStill };
+        // A delivery may be tried again hours later: nobody waits for that.
+        if matches!(event.what, Stream::Delivery(DeliveryLine::Failed { .. }))
+            && only_delivers(self.reader, &event.session)?
+        {
+            self.busy.remove(&event.session);
+            return Ok(());
+        }
         // The failure from before the repair, or the session continues despite it.
         if continues(self.reader, &event.session, lifecycle, erases)? {
             return Ok(());
@@ -417,6 +435,17 @@ fn continues(read: &dyn Read, key: &str, idle: LifecycleKind, erases: Erases) ->
     Ok(read.session(key)?.is_some_and(goes_on))
 }
 
+/// Whether nothing of a session goes on but deliveries, all of which wait for their next try.
+fn only_delivers(read: &dyn Read, key: &str) -> Result<bool, CliError> {
+    let Some(row) = read.session(key)?.filter(|row| row.run.is_none() && row.queued == 0) else { return Ok(false) };
+    let account = fold_branch(read, &row)?.account;
+    let owes = account.undo.is_some() || account.erasure.is_some() || !account.pending_reports.is_empty();
+    let ends = account.processes.iter().any(engine::Process::is_ending);
+    let later = |delivery: &Delivery| matches!(delivery.state, DeliveryState::Waiting { until } if until > now());
+    let waits = account.outbox.heads().next().is_some() && account.outbox.heads().all(later);
+    Ok(row.unfinished && !owes && !ends && waits)
+}
+
 /// Whether a line shows a run that waits for a larger budget.
 fn waits_for_more(read: &dyn Read, event: &Event) -> bool {
     let Stream::State(StateLine::Changed { state: RunState::Awaiting, .. }) = event.what else { return false };
@@ -440,14 +469,15 @@ impl Busy {
     fn see(&mut self, event: &Event) -> Option<LifecycleKind> {
         if event.run_end().is_some() {
             (self.has_run, self.ended) = (false, event.run);
-        } else if event.run.is_some() && event.run != self.ended {
+        } else if event.run.is_some() && event.run != self.ended && !matches!(event.what, Stream::Delivery(_)) {
             self.has_run = true;
         }
         if let Stream::State(StateLine::Changed { .. }) = event.what {
             self.idle = idle_lifecycle(event);
         }
         // It was interrupted in an idle session, which shows no other line.
-        if matches!(event.what, Stream::State(StateLine::Undone { .. } | StateLine::Erased { .. })) {
+        let ends = matches!(event.what, Stream::State(StateLine::Undone { .. } | StateLine::Erased { .. }));
+        if ends || matches!(event.what, Stream::Delivery(DeliveryLine::Ended { .. } | DeliveryLine::Failed { .. })) {
             self.idle = self.idle.or(Some(LifecycleKind::Idle));
         }
         let is_over = |lifecycle: &LifecycleKind| !self.has_run || !matches!(lifecycle, LifecycleKind::Idle);

@@ -49,6 +49,9 @@ pub(crate) struct SendArgs {
     /// Send it only if the session is in this state, idle or active; else it is refused and nothing is recorded
     #[arg(long, value_name = "STATE", value_parser = super::queue::only_if)]
     only_if: Option<OnlyIf>,
+    /// Send the reply of its run to this route of the configuration (docs/replies.md)
+    #[arg(long, value_name = "ROUTE")]
+    reply_to: Option<String>,
     /// Give the message a key of your own: the same key is the same message, also after a crash
     #[arg(long, value_name = "K")]
     key: Option<String>,
@@ -111,6 +114,7 @@ pub(crate) async fn steer(args: SteerArgs, globals: &Globals) -> Result<(), CliE
             mode: Some(QueueMode::Steer),
             interrupt: None,
             only_if: None,
+            reply_to: None,
             key,
             writer,
         },
@@ -175,6 +179,8 @@ pub(crate) async fn run(args: SendArgs, globals: &Globals) -> Result<(), CliErro
         allow: false,
         workspace: Some(workspace),
         attachments: vec![],
+        deliver: args.reply_to.is_some(),
+        reply_to: args.reply_to.map(super::agent::route).map(Box::new),
         ..AgentParams::default()
     };
     let command = chat_command(&params.message);

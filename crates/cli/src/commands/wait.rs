@@ -60,7 +60,7 @@ pub(crate) async fn run(args: WaitArgs, globals: &Globals) -> Result<(), CliErro
 fn text_of(reply: &Reply) -> String {
     let texts = reply.payloads.iter().map(|payload| match payload {
         Payload::Text { text, .. } => text.as_str(),
-        Payload::ToolSummary { .. } | Payload::Media { .. } | Payload::Error { .. } => "",
+        Payload::Reasoning { .. } | Payload::ToolSummary { .. } | Payload::Media { .. } | Payload::Error { .. } => "",
     });
     texts.collect()
 }

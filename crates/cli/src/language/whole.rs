@@ -96,6 +96,7 @@ const ENGLISH: &[(&str, &str)] = &[
     ("telemetry/src/traces/otlp.rs", "names of the standard"),
     ("tools/src/apply_patch.rs", "the model receives them"),
     ("tools/src/ask_user.rs", "the model receives them"),
+    ("tools/src/message.rs", "the model receives them"),
     ("tools/src/plan.rs", "the model receives them"),
     ("tools/src/background.rs", "the model receives them"),
     ("tools/src/call.rs", "the model receives them"),

@@ -2,9 +2,9 @@
 
 use engine::tables::lifecycle::LifecycleKind;
 use engine::tables::transitions::RunState;
-use engine::{CallOutcome, FailureClass, Flags, InterruptCause, Timestamp, WaitFor};
+use engine::{CallOutcome, DeliveryKind, FailureClass, Flags, InterruptCause, Timestamp, WaitFor};
 use protocol::Event;
-use protocol::event::{CompactionLine, QueueLine, StateLine, Stream, ToolLine};
+use protocol::event::{CompactionLine, DeliveryLine, QueueLine, StateLine, Stream, ToolLine};
 use protocol::method::BudgetLine;
 use protocol::notice::DiskFullSession;
 use protocol::show::LaneWait;
@@ -47,8 +47,33 @@ pub(super) fn note(event: &Event) -> Option<String> {
         Stream::State(line) => state_note(&event.session, line),
         Stream::Queue(line) => queue_note(line),
         Stream::Compaction(line) => compaction_note(line),
+        Stream::Delivery(line) => delivery_note(line),
         Stream::Lifecycle(_) | Stream::Assistant(_) | Stream::Reasoning(_) | Stream::Usage(_) | Stream::Plan(_) => None,
     }
+}
+
+fn delivery_note(line: &DeliveryLine) -> Option<String> {
+    Some(match line {
+        DeliveryLine::Wanted { kind: DeliveryKind::Message, to: None, text, .. } => {
+            format!("✉ {}", text.as_deref().unwrap_or_default())
+        }
+        DeliveryLine::Wanted { kind: DeliveryKind::Message, to: Some(to), text, .. } => {
+            format!("✉ to {to}: {}", text.as_deref().unwrap_or_default())
+        }
+        // What goes out by itself is reported if it does not arrive.
+        DeliveryLine::Wanted { .. } | DeliveryLine::Ended { arrived: Some(true), .. } => return None,
+        DeliveryLine::Failed { id, why, until } => {
+            format!("… delivery {id} failed: {why}; it is tried again at {}", clock(*until))
+        }
+        DeliveryLine::Ended { id, dropped: true, .. } => format!("· delivery {id} was given up"),
+        DeliveryLine::Ended { id, arrived: Some(false), why, .. } => {
+            format!("✗ delivery {id} did not arrive: {}", why.as_deref().unwrap_or_default())
+        }
+        DeliveryLine::Ended { id, arrived: None, why, .. } => format!(
+            "? it is unknown whether delivery {id} arrived: {}; it is not sent again by itself",
+            why.as_deref().unwrap_or_default()
+        ),
+    })
 }
 
 fn compaction_note(line: &CompactionLine) -> Option<String> {

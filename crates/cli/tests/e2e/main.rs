@@ -28,6 +28,7 @@ mod copies;
 mod cut_answers;
 mod damage;
 mod delete;
+mod deliveries;
 mod display;
 mod doctor;
 mod doctor_around;

@@ -97,6 +97,7 @@ fn settings() -> Settings {
         workspace: "/".to_owned(),
         date: "2025-11-21".to_owned(),
         facts: String::new(),
+        reply: engine::ReplySettings::default(),
         prompt: engine::PromptSettings::default(),
         candidates: vec![Candidate {
             provider: "offline".to_owned(),

@@ -117,6 +117,11 @@ beside_an_owner! {
         r45_an_image_that_is_attached_and_one_that_is_read_are_sent_on_each_wire_format,
         r45_a_model_without_image_support_receives_their_names_and_the_user_a_note,
     }
+    deliveries {
+        r46_a_reply_goes_to_the_route_of_its_message,
+        r46_a_refused_delivery_is_sent_again_or_given_up_by_its_user,
+        r47_an_answer_goes_out_in_blocks,
+    }
     doctor_around {
         r18_a_new_home_is_no_failure_and_each_part_is_looked_at,
         r18_r50_providers_are_asked_if_wanted_and_no_key_is_shown,
@@ -608,6 +613,33 @@ const ONCE: &[(&str, &str, &str)] = &[
     ),
     ("formats", "r45_a_file_that_cannot_be_attached_sends_nothing", "the owner has made the home"),
     ("access", "*", "is about services, which it starts itself"),
+    (
+        "deliveries",
+        "r46_a_failed_delivery_is_tried_again_in_order",
+        "starts its owners itself, or kills the command that owns the home",
+    ),
+    (
+        "deliveries",
+        "r46_a_kill_while_a_delivery_is_sent_doubles_nothing",
+        "starts its owners itself, or kills the command that owns the home",
+    ),
+    (
+        "deliveries",
+        "r46_a_webhook_that_never_answers_is_an_unknown_outcome",
+        "starts its owners itself, or kills the command that owns the home",
+    ),
+    ("deliveries", "r46_a_webhook_is_answered_at_its_route", "is about a service, which it starts itself"),
+    (
+        "deliveries",
+        "r46_the_model_sends_messages_to_routes_and_to_its_user",
+        "asks for approval, which waits under a service",
+    ),
+    (
+        "deliveries",
+        "r46_a_message_asks_for_calls_and_reasoning_in_its_reply",
+        "the reply is made by whoever owns the home, and is the same",
+    ),
+    ("deliveries", "r46_a_wrong_route_is_refused_at_the_start", "no command runs with a configuration that is wrong"),
     ("tls", "*", "is about services, which it starts itself"),
     ("by_client", "*", "is about services, which it starts itself"),
     ("passed_on", "*", "is about services, which it starts itself"),

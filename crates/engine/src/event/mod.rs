@@ -171,7 +171,9 @@ events! {
     "lifecycle_changed" LifecycleChanged Synced;
     "override_set" OverrideSet Synced;
     "session_labelled" SessionLabelled Synced;
+    "delivery_wanted" DeliveryWanted Synced;
     "delivery_started" DeliveryStarted Synced;
+    "delivery_failed" DeliveryFailed Synced;
     "delivery_ended" DeliveryEnded Synced;
     "process_adopted" ProcessAdopted Synced;
     "process_ending" ProcessEnding Synced;
@@ -210,10 +212,6 @@ events! {
 impl Event {
     /// The requirement that will need this event, if no machine decides it yet.
     pub fn reserved(&self) -> Option<&'static str> {
-        let is_delivery = matches!(self, Self::DeliveryStarted(_) | Self::DeliveryEnded(_));
-        if is_delivery {
-            return Some("R46");
-        }
         if let Self::WaitBegan(WaitBegan { on, .. }) | Self::WaitEnded(WaitEnded { on }) = self {
             return on.reserved();
         }
@@ -274,6 +272,7 @@ impl Event {
             Self::UndoStarted(e) => vec![e.plan],
             Self::SessionLabelled(e) => e.title.into_iter().collect(),
             Self::TitleEnded(e) => e.text.into_iter().collect(),
+            Self::DeliveryWanted(e) => e.text.into_iter().collect(),
             Self::PlanSet(e) => std::iter::once(e.items).chain(e.reminder).collect(),
             Self::AskAnswered(e) => e.edited.iter().map(|edited| edited.body).chain(e.answer).collect(),
             Self::Created(_)
@@ -311,6 +310,7 @@ impl Event {
             | Self::LifecycleChanged(_)
             | Self::OverrideSet(_)
             | Self::DeliveryStarted(_)
+            | Self::DeliveryFailed(_)
             | Self::DeliveryEnded(_)
             | Self::ProcessAdopted(_)
             | Self::ProcessEnding(_)

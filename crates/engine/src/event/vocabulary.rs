@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::approval::Unattended;
 use crate::body::Body;
-use crate::ids::{CallId, Hash};
+use crate::ids::{CallId, Hash, Timestamp};
+use crate::reply::ReasoningMode;
 use crate::sandbox::{SandboxMode, SandboxRoot};
 use crate::settings::{Sampling, Thinking, ToolClass};
 use crate::tables::transitions::RunState;
@@ -183,6 +184,12 @@ pub struct Overrides {
     /// What is added to its system prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub append_system: Option<Box<str>>,
+    /// Whether its reply names the calls of its run; none = as the session says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verbose: Option<bool>,
+    /// Whether its reply has the reasoning of the model; none = as configured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<ReasoningMode>,
     /// The skill of the user with whose name the message began: rules of the policy may count for its run alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skill: Option<Box<str>>,
@@ -198,6 +205,39 @@ pub enum AnswerRefusal {
     Fingerprint,
     /// A command of a call has given it, which is not the user.
     InCall,
+}
+
+/// What a delivery brings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeliveryKind {
+    /// The reply of a run that has ended.
+    Reply,
+    /// A part of the answer of a run, as it comes.
+    Block,
+    /// A message that the model sends by a tool.
+    Message,
+}
+
+/// How a short block waits for another one, to go out with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShortBlock {
+    /// Until when it waits.
+    pub until: Timestamp,
+    /// The bytes that the blocks may have together.
+    pub most: u32,
+}
+
+impl DeliveryKind {
+    /// The name on disk and on the screen.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Reply => "reply",
+            Self::Block => "block",
+            Self::Message => "message",
+        }
+    }
 }
 
 /// How a run ended.

@@ -329,6 +329,7 @@ impl Machine {
             Timer::EndGrace => self.give_up_calls(moment),
             // The group at the head is completed by a step that follows from the state.
             Timer::GroupDue => {}
+            Timer::DeliveryDue(_) => self.start_deliveries(moment),
             Timer::RecoveryDue => self.recover_by_itself(moment),
             Timer::ProcessLimit(process) => self.end_process(process, ProcessCause::Limit, moment),
         }

@@ -124,6 +124,9 @@ impl Machine {
         if let Some(items) = given.plan {
             self.set_plan(id, &items, moment);
         }
+        if let Some(outgoing) = given.sends.filter(|_| given.outcome == CallOutcome::Done) {
+            self.send_message(id, outgoing, moment);
+        }
         self.emit(CallSettled { call: id, effect, outcome, output, whole, attachments }, moment.now);
     }
 

@@ -52,6 +52,8 @@ impl Machine {
             Command::Undo { run, redo, copy, plan } => self.undo(run, (redo, copy), plan, moment),
             Command::Label { title, archived } => self.label(title, archived, moment),
             Command::Delete => self.delete(moment),
+            Command::Redeliver { delivery } => self.redeliver(delivery, moment),
+            Command::DropDelivery { delivery } => self.drop_delivery(delivery, moment),
             Command::Rewind => Err(Refusal::Unsupported { what: "rewind" }),
             Command::Fork => Err(Refusal::Unsupported { what: "fork" }),
         }
@@ -185,7 +187,8 @@ impl Machine {
         let session = self.session.as_ref().ok_or_else(no_session)?;
         let rests = matches!(session.conversation.lifecycle, Lifecycle::Idle)
             && session.conversation.queue.is_empty()
-            && session.account.processes.is_empty();
+            && session.account.processes.is_empty()
+            && session.account.outbox.pending().next().is_none();
         if !rests || session.account.last_activity >= before {
             return Err(state_refusal(session, "it is active, or was active recently"));
         }

@@ -2,6 +2,7 @@
 
 use super::Machine;
 use super::calls::has_turn;
+use super::deliveries::under_way;
 use crate::effect::Effect;
 use crate::event::WaitFor;
 use crate::ids::{EffectId, EffectKind};
@@ -36,6 +37,7 @@ impl Machine {
         wanted.extend(session.run().and_then(|run| title(session, run)));
         wanted.extend(session.account.processes.iter().filter_map(process));
         wanted.extend(session.account.undo.map(|undo| Effect::Undo { id: undo.effect, plan: undo.plan }));
+        wanted.extend(under_way(session).map(|id| Effect::Deliver { id }));
         wanted.extend(erasure(session));
         wanted.extend(session.account.pending_reports.iter().cloned().map(Effect::report));
         wanted
@@ -70,6 +72,7 @@ impl Machine {
             | Effect::Report { .. }
             | Effect::HoldProcess { .. }
             | Effect::EndProcess { .. }
+            | Effect::Deliver { .. }
             | Effect::Undo { .. }
             | Effect::Erase { .. } => false,
         }

@@ -72,6 +72,7 @@ impl Machine {
 
     /// The one terminal event, and the session's termination with it, if that was decided.
     pub(super) fn end_run(&mut self, outcome: Outcome, failure: Option<Failure>, moment: Moment) {
+        let routes = self.reply_routes();
         let Some(run) = self.session.as_ref().and_then(Session::run) else { return };
         let terminate = run.ending.is_some_and(|ending| ending.terminate);
         let reset = run.ending.is_some_and(|ending| ending.reset);
@@ -86,9 +87,12 @@ impl Machine {
         let checkpoint = head.filter(|_| outcome == Outcome::Interrupted);
         let compacted = self.phase().is_some_and(|phase| matches!(phase, Phase::Compacting(_)));
         let compacted = compacted && outcome == Outcome::Completed;
-        let verbose = self.session.as_ref().is_some_and(|session| session.account.verbose == Some(true));
+        let verbose = self.shows_detail();
         let ended = RunEnded { run, outcome, failure, text, usage, checkpoint, stop_reason, compacted, verbose };
         self.emit(ended.clone(), moment.now);
+        if !compacted {
+            self.deliver_reply(run, routes, moment);
+        }
         if mutant!(TerminalTwice) {
             let again = ended.into();
             self.apply(&again, moment.now);
@@ -101,6 +105,13 @@ impl Machine {
         if terminate {
             self.end_session(moment);
         }
+    }
+
+    /// Whether the reply names the calls of the run.
+    fn shows_detail(&self) -> bool {
+        let of_run = self.settings.as_ref().and_then(|settings| settings.reply.verbose);
+        let of_session = self.session.as_ref().and_then(|session| session.account.verbose);
+        of_run.or(of_session).unwrap_or(false)
     }
 
     /// The failure of a run that made no progress.

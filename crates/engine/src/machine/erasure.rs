@@ -23,6 +23,8 @@ impl Machine {
             format!("a message waits in it; `limulus queue clear {key}` cancels it")
         } else if !session.account.processes.iter().all(Process::is_ended) {
             format!("a command of it runs in the background; `limulus sessions show {key}` shows it")
+        } else if session.account.outbox.pending().next().is_some() {
+            format!("something of it is to be delivered; `limulus deliveries list --session {key}` shows it")
         } else if session.account.undo.is_some() {
             "its files are being restored; try again in a moment".to_owned()
         } else if session.due_erasure().is_some() {

@@ -10,6 +10,7 @@ mod budget;
 mod calls;
 mod commands;
 mod compaction;
+mod deliveries;
 mod effects;
 mod ending;
 mod erasure;
@@ -146,13 +147,15 @@ impl Decide for Machine {
 
     /// A late report changes nothing.
     fn handle(&mut self, input: Input, moment: Moment) -> Result<Acknowledgement, Refusal> {
-        match input {
-            Input::Command(command) => self.handle_command(command, moment),
+        let answer = match input {
+            Input::Command(command) => self.handle_command(command, moment)?,
             Input::Report(report) => {
                 self.handle_report(report, moment);
-                Ok(Acknowledgement::Done)
+                Acknowledgement::Done
             }
-        }
+        };
+        self.start_deliveries(moment);
+        Ok(answer)
     }
 
     fn apply(&mut self, event: &Event, at: Timestamp) {

@@ -36,6 +36,7 @@ impl Machine {
         self.emit(Opened { epoch, last_activity }, moment.now);
         self.interrupt_stream(InterruptCause::Crash, moment);
         self.lose_calls(moment);
+        self.lose_deliveries(moment);
         self.give_up_title("its owner ended before the title came", moment);
         if self.is_poison() {
             self.escalate_poison(moment);

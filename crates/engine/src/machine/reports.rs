@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Machine;
+use super::deliveries::TextEnds;
 use super::processes::ProcessEnd;
 use crate::event::{
     CallChecked, Closed, Failed, InterruptCause, Outcome, OutputAdded, Reported, RunStarted, Usage, WaitEnded, WaitFor,
@@ -29,11 +30,9 @@ impl Machine {
             Report::Closing => return self.closing(moment),
             Report::Due => return self.expire(moment),
             Report::Escalated { failure, repair } => return self.escalate(failure, repair, moment),
-            Report::Delivered { .. }
-            | Report::DeliveryFailed { .. }
-            | Report::ChildEnded { .. }
-            | Report::StoreFull
-            | Report::StoreFreed => {
+            Report::Delivered { effect } => self.delivered(effect, moment),
+            Report::DeliveryFailed { effect, why, fault } => self.delivery_failed(effect, why, fault, moment),
+            Report::ChildEnded { .. } | Report::StoreFull | Report::StoreFreed => {
                 self.late += 1;
                 return;
             }
@@ -105,6 +104,7 @@ impl Machine {
 
     fn part_came(&mut self, effect: EffectId, part: Part, moment: Moment) {
         self.said(effect, part, moment);
+        self.send_blocks(TextEnds::Not, moment);
         if !matches!(self.phase(), Some(Phase::Streaming(_))) {
             self.advance(moment);
         }
@@ -131,7 +131,8 @@ impl Machine {
         self.settings = Some(Arc::clone(settings));
         let inputs = self.take_starting(moment);
         self.state_facts(&inputs, moment);
-        self.emit(RunStarted { run: lane.run, inputs, settings: hash }, moment.now);
+        let blocks = self.sends_blocks(&inputs);
+        self.emit(RunStarted { run: lane.run, inputs, settings: hash, blocks }, moment.now);
     }
 
     fn run_refused(&mut self, lane: EffectId, settings: &Arc<Settings>, failure: Failure, moment: Moment) {
@@ -191,6 +192,7 @@ fn about(report: &Report) -> Option<(EffectId, &'static [EffectKind])> {
         Report::CallFound { effect, .. } => (*effect, &[FindCall]),
         Report::ProcessEnded { effect, .. } => (*effect, &[HoldProcess, EndProcess]),
         Report::Reported { effect } => (*effect, &[EffectKind::Report]),
+        Report::Delivered { effect } | Report::DeliveryFailed { effect, .. } => (*effect, &[EffectKind::Deliver]),
         Report::Undone { effect, .. } => (*effect, &[EffectKind::Undo]),
         Report::Erased { effect, .. } => (*effect, &[EffectKind::Erase]),
         Report::Opened { .. }
@@ -202,8 +204,6 @@ fn about(report: &Report) -> Option<(EffectId, &'static [EffectKind])> {
         | Report::Closing
         | Report::Due
         | Report::Escalated { .. }
-        | Report::Delivered { .. }
-        | Report::DeliveryFailed { .. }
         | Report::ChildEnded { .. }
         | Report::StoreFull
         | Report::StoreFreed => return None,

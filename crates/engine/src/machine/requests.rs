@@ -1,6 +1,7 @@
 //! Requests: sending, streaming, sealing, interrupting, failing.
 
 use super::Machine;
+use super::deliveries::TextEnds;
 use super::failover::{Pick, pick};
 use crate::body::{BodyKind, Content};
 use crate::event::{
@@ -183,6 +184,7 @@ impl Machine {
             (true, true) => Next::Steer,
         };
         let asks_again = schema_mismatch.filter(|_| next == Next::Steer && !self.steer_waits() && !closes);
+        self.send_blocks(TextEnds::before(next), moment);
         self.seal(&stream, (usage, stop_reason), next, NOT_RUN, moment);
         if let Some(why) = asks_again {
             // In one batch with the message: a crash can neither lose the second try nor make a third one.
@@ -270,8 +272,7 @@ impl Machine {
         let request = stream.sent.request;
         let keeps = !stream.text.is_empty() && !mutant!(CutTextLost);
         let text = keeps.then(|| self.keep_text(BodyKind::Message, &stream.text));
-        self.emit(StreamInterrupted { request, cause, text }, moment.now);
-        let failure_report = match cause {
+        let restarts = match cause {
             InterruptCause::Crash | InterruptCause::Shutdown | InterruptCause::Pause => {
                 self.resume_mode() == ResumeMode::Restart
             }
@@ -279,7 +280,11 @@ impl Machine {
                 false
             }
         };
-        if !failure_report {
+        if !restarts {
+            self.send_blocks(TextEnds::Midway, moment);
+        }
+        self.emit(StreamInterrupted { request, cause, text }, moment.now);
+        if !restarts {
             self.seal(&stream, (Usage::default(), None), Next::Cut, self.not_run(cause), moment);
         } else if text.is_some() {
             self.emit(TextRetracted { request }, moment.now);
@@ -295,6 +300,9 @@ impl Machine {
         // The calls of an answer that is itself the failure get no results.
         let go_on = self.resume_mode() == ResumeMode::Continue && failure.class != FailureClass::Malformed;
         let failure = self.named(failure);
+        if go_on {
+            self.send_blocks(TextEnds::Midway, moment);
+        }
         self.emit(Failed { request: Some(effect), failure, text }, moment.now);
         if let Some(stream) = stream.filter(|_| go_on) {
             self.seal(&stream, (Usage::default(), None), Next::Cut, NOT_RUN, moment);
@@ -339,11 +347,17 @@ impl Machine {
                     images: vec![],
                 };
                 self.emit(sealed, moment.now);
+                self.send_kept(text, moment);
             }
         }
     }
 
+    /// Text of which a block went out cannot be taken back: it is continued.
     pub(super) fn resume_mode(&self) -> ResumeMode {
+        let blocks = self.session.as_ref().and_then(Session::run).and_then(|run| run.blocks.as_ref());
+        if blocks.is_some_and(|blocks| blocks.taken > 0) {
+            return ResumeMode::Continue;
+        }
         self.settings.as_ref().map(|settings| settings.resume).unwrap_or_default()
     }
 

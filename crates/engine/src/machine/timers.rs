@@ -4,7 +4,7 @@ use crate::approval::Approvals;
 use crate::event::WaitFor;
 use crate::ids::Timestamp;
 use crate::settings::Limits;
-use crate::state::{Call, Lifecycle, Phase, PrepareStage, ProcessState, Run, Session, Stage};
+use crate::state::{Call, DeliveryState, Lifecycle, Phase, PrepareStage, ProcessState, Run, Session, Stage};
 use crate::tables::limits::{END_GRACE_MS, TITLE_MS};
 use crate::tables::timers::Timer;
 
@@ -16,7 +16,8 @@ pub fn armed(
 ) -> Vec<(Timestamp, Timer)> {
     let gathered = session.gathering_until().map(|at| (at, Timer::GroupDue));
     let of_title = session.run().and_then(title_time);
-    let mut armed: Vec<_> = process_times(session).chain(gathered).chain(of_title).collect();
+    let of_account = process_times(session).chain(delivery_times(session));
+    let mut armed: Vec<_> = of_account.chain(gathered).chain(of_title).collect();
     match &session.conversation.lifecycle {
         Lifecycle::Active(run) => {
             let own = run_time(run, limits, ending_from).into_iter().chain(stall_time(session, run, limits));
@@ -41,6 +42,13 @@ pub fn armed(
 fn process_times(session: &Session) -> impl Iterator<Item = (Timestamp, Timer)> + '_ {
     let running = session.account.processes.iter().filter(|process| process.state == ProcessState::Running);
     running.map(|process| (process.until, Timer::ProcessLimit(process.effect)))
+}
+
+fn delivery_times(session: &Session) -> impl Iterator<Item = (Timestamp, Timer)> + '_ {
+    session.account.outbox.heads().filter_map(|delivery| match delivery.state {
+        DeliveryState::Waiting { until } => Some((until, Timer::DeliveryDue(delivery.effect))),
+        DeliveryState::Wanted | DeliveryState::Started { .. } | DeliveryState::Undelivered { .. } => None,
+    })
 }
 
 fn run_time(run: &Run, limits: &Limits, ending_from: Option<Timestamp>) -> Option<(Timestamp, Timer)> {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::erasure::Erasure;
 use super::is_zero;
+use super::outbox::Outbox;
 use super::process::Process;
 use super::queue::Message;
 use super::undo::Undo;
@@ -46,6 +47,9 @@ pub struct SessionAccount {
     pub pending_reports: Vec<FailureReport>,
     /// Commands in the background, oldest first.
     pub processes: Vec<Process>,
+    /// What is to go out to routes.
+    #[serde(default, skip_serializing_if = "Outbox::is_default")]
+    pub outbox: Outbox,
     /// The undo that is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo: Option<Undo>,
@@ -100,6 +104,7 @@ impl SessionAccount {
             keys: [].into(),
             pending_reports: vec![],
             processes: vec![],
+            outbox: Outbox::default(),
             undo: None,
             undos: 0,
             erasure: None,

@@ -60,6 +60,7 @@ impl Session {
         }
         self.account.visibility = e.visibility.unwrap_or(self.account.visibility);
         if e.visibility == Some(Visibility::Deleted) {
+            self.account.outbox.deliveries.clear();
             self.begin_conversation(at);
         }
         // An earlier erasure that failed is a part of this one.

@@ -6,6 +6,7 @@ use super::blocks::BlockList;
 use super::call::Call;
 use super::counters::Counters;
 use super::repeats::Repeats;
+use super::text_blocks::TextBlocks;
 use super::title::TitleRequest;
 use crate::body::{Attachment, Body};
 use crate::event::{Breakpoint, Outcome, PauseCause, StopReason, Usage, WaitFor};
@@ -57,6 +58,9 @@ pub struct Run {
     /// Whether the model has received that its answer does not fit the schema, which happens once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_schema_mismatch: bool,
+    /// The text that waits to go out in blocks; none if its answers go out whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<Box<TextBlocks>>,
     /// Set once its outcome is decided.
     pub ending: Option<Ending>,
     #[serde(flatten)]
@@ -383,6 +387,7 @@ impl Run {
             title: None,
             has_asked_title: false,
             has_schema_mismatch: false,
+            blocks: None,
             ending: None,
             breakpoints: RunBreakpoints::default(),
             pause: None,

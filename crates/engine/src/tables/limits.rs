@@ -18,6 +18,19 @@ pub const TITLE_MS: u64 = 20_000;
 /// Bytes of one part of an address, such as the id of a group: the ids of all known channels are shorter.
 pub const ADDRESS_BYTES: usize = 256;
 
+/// Deliveries that may wait in one session: each is held in the state.
+pub const OUTBOX: usize = 1_000;
+
+/// The newest deliveries of a session that stay listed although they did not arrive.
+pub const UNDELIVERED: usize = 20;
+
+/// Milliseconds after which a failed delivery is tried again, one for each try: OpenClaw's four, and two more for a night in
+/// which the other end is down.
+pub const DELIVERY_RETRIES_MS: [u64; 6] = [5_000, 25_000, 120_000, 600_000, 3_600_000, 6 * 3_600_000];
+
+/// Milliseconds that text which is too short for a block waits for more.
+pub const BLOCK_IDLE_MS: u64 = 1_000;
+
 /// Messages that may wait in one session where nothing else is configured: more are a flood, not a conversation.
 pub const QUEUE_CAP: u32 = 20;
 

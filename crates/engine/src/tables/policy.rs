@@ -28,7 +28,7 @@ named! {
         Harmless = "harmless",
         /// It does something else.
         Other = "other",
-        /// It sends a message. Reserved.
+        /// It sends a message to a route.
         Message = "message",
         /// It calls a tool of an MCP server of the user, which says that the tool only reads. Reserved.
         McpRead = "mcp_read",
@@ -78,7 +78,7 @@ pub const DEFAULTS: &[PolicyDefault] = &[
     row(Class::Fetch, "fetch from the web", Ask, "tools.web_fetch.policy"),
     row(Class::Harmless, "use a tool that changes nothing in the world", Allow, TOOL),
     row(Class::Other, "use any other tool", Ask, TOOL),
-    row(Class::Message, "send a message", Ask, "the route of the message").reserved("deliveries"),
+    row(Class::Message, "send a message", Ask, "routes.NAME.policy"),
     row(Class::McpRead, "use a tool of your own MCP server that only reads", Allow, SERVER).reserved("MCP"),
     row(Class::Mcp, "use any other tool of an MCP server", Ask, SERVER).reserved("MCP"),
 ];

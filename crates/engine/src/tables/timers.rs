@@ -31,6 +31,8 @@ pub enum Timer {
     ProcessLimit(EffectId),
     /// The quiet time is over: the collected messages at the head are a run.
     GroupDue,
+    /// A delivery may be tried: the last try failed, or it is a short block that waited for more.
+    DeliveryDue(EffectId),
     /// A held session tries to continue by itself.
     RecoveryDue,
 }

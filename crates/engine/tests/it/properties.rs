@@ -9,11 +9,12 @@ use engine::tables::limits::{PROCESS_MS, QUEUE_CAP};
 use engine::tables::routing::MODES;
 use engine::tables::transitions::RunState;
 use engine::{
-    Allowance, Approvals, Attached, BlockOf, BodyKind, Breakpoint, CallOutcome, ChangedFile, Command, CompactionResult,
-    CompactionStep, Content, CooldownLifted, CooldownSet, DropPolicy, Effect, EffectId, EffectKind, Epoch, Erased,
-    Failure, FailureClass, FileContent, Found, Hash, Interrupt, Item, Lifecycle, Limit, MessageId, Modes, OnExpiry,
-    Override, Overrides, Part, Phase, PlanItem, PlanStatus, Policy, QueueMode, QueueSettings, Recover, RepairPolicy,
-    Report, Resource, ResumeMode, RunId, Scope, Stage, StopReason, Timestamp, ToolResult, Unattended, Usage, WaitFor,
+    Address, Allowance, Approvals, Attached, BlockBreak, BlockMode, BlockOf, BlockSettings, BodyKind, Breakpoint,
+    CallOutcome, ChangedFile, Command, CompactionResult, CompactionStep, Content, CooldownLifted, CooldownSet,
+    DeliveryFault, DropPolicy, Effect, EffectId, EffectKind, Epoch, Erased, Failure, FailureClass, FileContent, Found,
+    Hash, Interrupt, Item, Lifecycle, Limit, MessageId, Modes, OnExpiry, Outgoing, Override, Overrides, Part, Phase,
+    PlanItem, PlanStatus, Policy, QueueMode, QueueSettings, Recover, RepairPolicy, ReplyRoute, Report, Resource,
+    ResumeMode, RunId, Scope, Stage, StopReason, Timestamp, ToolResult, Unattended, Usage, WaitFor,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
@@ -105,6 +106,8 @@ enum Control {
     Turn,
     /// The lane has a free slot, or none.
     LaneChecked(bool),
+    /// A delivery is sent again, or given up.
+    Deliver(bool, usize),
     Due,
     /// The cooldowns of the ledger have changed.
     CooldownSet(usize),
@@ -137,6 +140,7 @@ fn control() -> impl Strategy<Value = Control> {
         2 => Just(Control::Turn),
         3 => prop::bool::weighted(0.3).prop_map(Control::LaneChecked),
         1 => Just(Control::Due),
+        2 => (any::<bool>(), 0..8_usize).prop_map(|(again, which)| Control::Deliver(again, which)),
         3 => (0..36_usize).prop_map(Control::CooldownSet),
         2 => (0..4_usize).prop_map(Control::CooldownLifted),
     ]
@@ -342,6 +346,7 @@ fn report(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
             Report::CallOutput { effect, offset, text: "out".into() }
         }
         EffectKind::Report => Report::Reported { effect },
+        EffectKind::Deliver => delivery_report(effect, how),
         EffectKind::Reserve => match how % 4 {
             0 => Report::Denied { effect, limit: DAY, until: Some(Timestamp(1 << 40)) },
             _ => Report::Reserved { effect, near: class.is_multiple_of(3).then_some(DAY) },
@@ -366,29 +371,33 @@ fn report(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
             let ended = ended.filter(|_| class.is_multiple_of(2));
             Report::CallFound { effect, found, ended }
         }
-        _ => {
-            let outcome = [CallOutcome::Done, CallOutcome::Failed, CallOutcome::Unended][how % 3];
-            let whole = (class.is_multiple_of(3)).then(|| text(BodyKind::Output, "all of it"));
-            let in_background = outcome == CallOutcome::Done && class % 3 == 1 && effect.kind == EffectKind::RunCall;
-            let said = if class.is_multiple_of(5) { "it was long ".repeat(500) } else { "it".to_owned() };
-            let given = ToolResult::new(outcome, text(BodyKind::Output, &said));
-            let created = ChangedFile {
-                path: "a.txt".to_owned(),
-                before: None,
-                after: Some(FileContent::default()),
-                mode: Modes::default(),
-                ..ChangedFile::default()
-            };
-            let changes = if class % 4 == 3 { vec![created] } else { vec![] };
-            let step = |status| PlanItem { step: "look".to_owned(), status };
-            let plan = match class % 7 {
-                5 => Some(vec![step(PlanStatus::Done), step(PlanStatus::InProgress)]),
-                6 => Some(vec![]),
-                _ => None,
-            };
-            Report::CallEnded { effect, given: ToolResult { whole, in_background, changes, plan, ..given } }
-        }
+        _ => call_ended(effect, how, class),
     }
+}
+
+fn call_ended(effect: EffectId, how: usize, class: usize) -> Report {
+    let outcome = [CallOutcome::Done, CallOutcome::Failed, CallOutcome::Unended][how % 3];
+    let whole = (class.is_multiple_of(3)).then(|| text(BodyKind::Output, "all of it"));
+    let in_background = outcome == CallOutcome::Done && class % 3 == 1 && effect.kind == EffectKind::RunCall;
+    let said = if class.is_multiple_of(5) { "it was long ".repeat(500) } else { "it".to_owned() };
+    let given = ToolResult::new(outcome, text(BodyKind::Output, &said));
+    let created = ChangedFile {
+        path: "a.txt".to_owned(),
+        before: None,
+        after: Some(FileContent::default()),
+        mode: Modes::default(),
+        ..ChangedFile::default()
+    };
+    let changes = if class % 4 == 3 { vec![created] } else { vec![] };
+    let step = |status| PlanItem { step: "look".to_owned(), status };
+    let plan = match class % 7 {
+        5 => Some(vec![step(PlanStatus::Done), step(PlanStatus::InProgress)]),
+        6 => Some(vec![]),
+        _ => None,
+    };
+    let route = class.is_multiple_of(2).then(|| ROUTE.to_owned());
+    let sends = (class % 11 == 3).then(|| Outgoing { route, text: text(BodyKind::Message, "news") });
+    Report::CallEnded { effect, given: ToolResult { whole, in_background, changes, plan, sends, ..given } }
 }
 
 /// A limit of all runs of a day.
@@ -497,6 +506,8 @@ fn orphan(world: &World, effect: EffectId, how: usize, class: usize) -> Report {
         | Report::Denied { effect: about, .. }
         | Report::ProcessEnded { effect: about, .. }
         | Report::Undone { effect: about, .. }
+        | Report::Delivered { effect: about }
+        | Report::DeliveryFailed { effect: about, .. }
         | Report::Erased { effect: about, .. } => *about = effect,
         other => panic!("an effect does not report {other:?}"),
     }
@@ -519,8 +530,30 @@ fn message(world: &mut World, key: Option<u8>, content: u8, way: Way) -> Command
         key: key.map(|key| format!("key {key}")),
         overrides: Overrides::default(),
         attachments: vec![],
-        options: engine::SenderOptions::default(),
+        options: engine::SenderOptions {
+            reply_to: (content > 0).then(|| Box::new(Address { channel: ROUTE.into(), ..Address::default() })),
+            ..engine::SenderOptions::default()
+        },
     }
+}
+
+/// The route of replies.
+const ROUTE: &str = "out";
+
+fn route(random: u64) -> ReplyRoute {
+    let mode = [BlockMode::Off, BlockMode::TextEnd, BlockMode::MessageEnd][random as usize / 2 % 3];
+    let blocks = BlockSettings { mode, min_chars: 6, max_chars: 40, break_at: BlockBreak::Paragraph };
+    ReplyRoute { name: ROUTE.into(), has_keys: random.is_multiple_of(2), blocks, policy: None }
+}
+
+fn delivery_report(effect: EffectId, how: usize) -> Report {
+    let fault = match how % 6 {
+        0 => DeliveryFault::Temporary { after_ms: how.is_multiple_of(4).then_some(60_000) },
+        1 => DeliveryFault::Refused,
+        2 => DeliveryFault::Unknown,
+        _ => return Report::Delivered { effect },
+    };
+    Report::DeliveryFailed { effect, why: "no".into(), fault }
 }
 
 fn answer(world: &World, which: usize, allow: bool, stale: bool) -> Option<Command> {
@@ -608,6 +641,7 @@ fn offer_control(world: &mut World, control: Control) {
             }
         }
         Control::LaneChecked(is_free) => world.offer(Report::LaneChecked { is_free }),
+        Control::Deliver(again, which) => offer_of_delivery(world, again, which),
         Control::Due => world.offer(Report::Due),
         Control::CooldownSet(how) => {
             let cooling = cooling(world, 0, how);
@@ -619,6 +653,14 @@ fn offer_control(world: &mut World, control: Control) {
             world.offer(Report::CooldownLifted { cleared });
         }
     }
+}
+
+fn offer_of_delivery(world: &mut World, again: bool, which: usize) {
+    let outbox = &world.session().account.outbox.deliveries;
+    let delivery = outbox.get(which % outbox.len().max(1)).map(engine::Delivery::id);
+    let run = RunId(Uuid::from_u128(1));
+    let delivery = delivery.unwrap_or(EffectId { run, kind: EffectKind::Deliver, ordinal: which as u32, try_no: 1 });
+    world.offer(if again { Command::Redeliver { delivery } } else { Command::DropDelivery { delivery } });
 }
 
 /// Offers an operation; returns whether it is to be decided on now.
@@ -676,6 +718,7 @@ fn play(case: &Case) -> World {
     world.settings.resume = if case.resume { ResumeMode::Continue } else { ResumeMode::Restart };
     // The model is warned of every call, as if it were in a loop.
     (world.settings.limits.loop_warn_after, world.settings.limits.loop_stop_after) = (1, 4);
+    world.settings.reply.routes.push(route(case.random));
     world.settings.limits.retries = case.retries;
     world.settings.limits.poison_after = case.poison;
     world.settings.limits.deadline_ms = Some(case.deadline);
@@ -808,7 +851,7 @@ fn the_sequences_reach_every_kind_of_event() {
         seen.extend(play(&case).journal.iter().map(|record| record.event.kind()));
     }
     // No input of this version leads to these.
-    let later = ["forked", "delivery_started", "delivery_ended"];
+    let later = ["forked"];
     // Events of the ledger: engine/src/ledger.
     let ledger = [
         "ledger_begun",

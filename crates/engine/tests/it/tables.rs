@@ -82,7 +82,7 @@ fn r24_the_defaults_of_the_policy_are_a_table_and_the_page_shows_it() {
     let rows = policy::DEFAULTS.iter().map(|row| {
         let decision = serde_json::to_value(row.decision).unwrap();
         let setting = match row.setting {
-            setting if setting.starts_with("tools.") => format!("`{setting}`"),
+            setting if setting.starts_with("tools.") || setting.starts_with("routes.") => format!("`{setting}`"),
             setting => setting.to_owned(),
         };
         let later = row.reserved.map_or_else(String::new, |capability| format!(" (later: {capability})"));

@@ -53,6 +53,8 @@ pub trait Webhook: Send + Sync {
     fn session(&self) -> &str;
     /// What becomes of a message if the session is busy; none = as configured for all.
     fn mode(&self) -> Option<engine::QueueMode>;
+    /// The route that the reply goes to; none = it goes nowhere.
+    fn reply_to(&self) -> Option<&str>;
     /// Its secret, or why it cannot be read. It may block.
     fn secret(&self) -> Result<String, String>;
     /// The message that is made of this body and these headers; an empty one is not sent. It may block.
@@ -88,6 +90,7 @@ impl fmt::Debug for Webhooks {
 struct Sent {
     session: String,
     mode: Option<engine::QueueMode>,
+    reply_to: Option<String>,
     message: String,
     /// The sender's own name for it: what is sent again is the same message.
     id: Option<String>,
@@ -162,7 +165,8 @@ async fn read(app: &App, webhook: Box<dyn Webhook>, headers: &HeaderMap, body: B
     let headers = shown(headers);
     let rendering = tokio::task::spawn_blocking(move || {
         let (session, mode) = (webhook.session().to_owned(), webhook.mode());
-        webhook.message(&body, &headers).map(|message| Sent { session, mode, message, id })
+        let reply_to = webhook.reply_to().map(str::to_owned);
+        webhook.message(&body, &headers).map(|message| Sent { session, mode, reply_to, message, id })
     });
     let sent = rendering.await.map_err(|error| bug(&error.to_string()))?.map_err(|why| unusable(app, why))?;
     if sent.message.len() > MESSAGE_BYTES {
@@ -198,6 +202,9 @@ async fn send(app: &Arc<App>, peer: &Arc<Peer>, name: &str, sent: Sent) -> Resul
     });
     if let Some(mode) = sent.mode {
         params["mode"] = serde_json::to_value(mode).unwrap_or_default();
+    }
+    if let Some(route) = sent.reply_to {
+        params["replyTo"] = json!({ "channel": route });
     }
     let scopes: Scopes = [Scope::Write].into_iter().collect();
     let (client, _events) = app.client_with(peer, scopes, vec![]).await?;

@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use protocol::deprecated::{Deprecated, Surface};
 use protocol::method::{
-    Agent, AgentWait, ApprovalsResolve, ApprovalsRevoke, BudgetSet, EventsSubscribe, EventsUnsubscribe, HealthGet,
-    METHODS, Method, MethodSpec, NoParams, OwnerHandover, ProfilesClear, ProfilesUse, QuestionsAnswer, QueueCancel,
-    QueueClear, QueueMode, RunsAbort, RunsBreak, RunsPause, RunsRecord, RunsResume, RunsUndo, SessionsCleanup,
-    SessionsCompact, SessionsDelete, SessionsEnd, SessionsLabel, SessionsResume, SessionsUncompact,
+    Agent, AgentWait, ApprovalsResolve, ApprovalsRevoke, BudgetSet, DeliveriesDrop, DeliveriesRetry, EventsSubscribe,
+    EventsUnsubscribe, HealthGet, METHODS, Method, MethodSpec, NoParams, OwnerHandover, ProfilesClear, ProfilesUse,
+    QuestionsAnswer, QueueCancel, QueueClear, QueueMode, RunsAbort, RunsBreak, RunsPause, RunsRecord, RunsResume,
+    RunsUndo, SessionsCleanup, SessionsCompact, SessionsDelete, SessionsEnd, SessionsLabel, SessionsResume,
+    SessionsUncompact,
 };
 use protocol::{ErrorShape, Request, Response, Scope};
 use runtime::watchdog;
@@ -137,6 +138,12 @@ async fn answer<'a>(
         ),
         QuestionsAnswer::NAME => {
             encoded::<QuestionsAnswer>(acting::answer_question(caller, self::params::<QuestionsAnswer>(params)?).await?)
+        }
+        DeliveriesRetry::NAME => {
+            encoded::<DeliveriesRetry>(acting::retry_delivery(caller, self::params::<DeliveriesRetry>(params)?).await?)
+        }
+        DeliveriesDrop::NAME => {
+            encoded::<DeliveriesDrop>(acting::drop_delivery(caller, self::params::<DeliveriesDrop>(params)?).await?)
         }
         EventsSubscribe::NAME => {
             acting::subscribe(caller, id, self::params::<EventsSubscribe>(params)?).await?;

@@ -350,7 +350,7 @@ impl Script {
         let prompt = Content::text(BodyKind::Message, "be brief");
         let inputs = vec![MessageId(self.session.0)];
         let begun = StepBegun { step: 1, prompt: prompt.body }.into();
-        let started = RunStarted { run: self.run(), inputs, settings: prompt.body.hash }.into();
+        let started = RunStarted { run: self.run(), inputs, settings: prompt.body.hash, blocks: false }.into();
         (vec![started, begun], vec![prompt])
     }
 

@@ -2,7 +2,7 @@
 //! UTC.
 
 use engine::tables::routing::OnlyIf;
-use engine::{Address, MessageId, Outcome, ReceiptState, RunId, StopReason, Timestamp, Usage};
+use engine::{Address, MessageId, Outcome, ReasoningMode, ReceiptState, RunId, StopReason, Timestamp, Usage};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -182,6 +182,7 @@ pub struct HandoverAccepted {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a parameter of its own on the wire")]
 pub struct AgentParams {
     /// The text of the message.
     #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
@@ -262,14 +263,25 @@ pub struct AgentParams {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::OnlyIfName>"))]
     pub only_if: Option<OnlyIf>,
-    /// Where the message came from. It is recorded and shown; nothing is delivered there yet.
+    /// Whether the reply of the run names its calls (`tool_summary`); without it as the session says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verbose: Option<bool>,
+    /// Whether its reply has the reasoning of the model: off, block or stream; without it as `reply.reasoning` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<names::ReasoningModeName>"))]
+    pub reasoning: Option<ReasoningMode>,
+    /// Where the message came from. The reply goes there if a route has the name of its channel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::AddressShape>"))]
     pub origin: Option<Box<Address>>,
-    /// Where its answer goes, if not to its origin. It is recorded and shown; nothing is delivered there yet.
+    /// Where its reply goes, if not to its origin: to the route that has the name of its channel. Of another channel it is recorded
+    /// and shown, and whoever serves that channel delivers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<names::AddressShape>"))]
     pub reply_to: Option<Box<Address>>,
+    /// Whether its reply must go out: the message is refused if no route has the name of the channel of `replyTo`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deliver: bool,
 }
 
 /// A file that is sent with a message.

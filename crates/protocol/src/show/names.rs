@@ -5,8 +5,8 @@
 
 use engine::tables::failover::{ErrorKind, FailureCategory, Recoverability};
 use engine::{
-    Address, CallOutcome, Flags, Interrupt, Leg, ModeSource, Outcome, PlanStatus, QueueMode, ReceiptState, Resources,
-    StopReason, Thinking, Timestamp, ToolClass, Usage,
+    Address, CallOutcome, DeliveryKind, Flags, Interrupt, Leg, ModeSource, Outcome, PlanStatus, QueueMode,
+    ReasoningMode, ReceiptState, Resources, StopReason, Thinking, Timestamp, ToolClass, Usage,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -113,6 +113,22 @@ pub(crate) enum QueueModeName {
     Collect,
     SteerBacklog,
     Interrupt,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "DeliveryKind", rename_all = "snake_case")]
+pub(crate) enum DeliveryKindName {
+    Reply,
+    Block,
+    Message,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "ReasoningMode", rename_all = "snake_case")]
+pub(crate) enum ReasoningModeName {
+    Off,
+    Block,
+    Stream,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]

@@ -39,6 +39,11 @@ pub enum Payload {
         /// The tool, the beginning of its arguments, and the outcome.
         text: String,
     },
+    /// The reasoning of the model before its answer; only if the reply has it (`reply.reasoning`).
+    Reasoning {
+        /// The text.
+        text: String,
+    },
     /// An image that the model made.
     Media {
         /// The file, which the journal stores under its hash.
@@ -62,6 +67,19 @@ pub enum TextPlace {
 }
 
 impl Reply {
+    /// Its texts, each a paragraph of its own.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let text = |payload: &Payload| match payload {
+            Payload::Text { text, .. }
+            | Payload::Reasoning { text }
+            | Payload::ToolSummary { text }
+            | Payload::Error { text } => Some(text.clone()),
+            Payload::Media { .. } => None,
+        };
+        self.payloads.iter().filter_map(text).collect::<Vec<_>>().join("\n\n")
+    }
+
     /// Refers to a long text that the response holds beside the reply: twice it may not fit into a frame.
     #[must_use]
     pub fn beside(mut self, answer: &str) -> Self {

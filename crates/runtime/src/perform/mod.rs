@@ -2,6 +2,7 @@
 
 mod call;
 mod compact;
+mod deliver;
 mod erase;
 mod freeze_call;
 pub(crate) mod home;
@@ -146,6 +147,10 @@ pub(crate) fn start(effect: &Effect, job: &mut Job<'_>) -> Result<Underway, jour
         Effect::Erase { branch, until, .. } => {
             let of = DeletedConversation { session: job.session.account.id, branch: *branch, until: *until };
             spawn(reporter.clone(), erase::perform(shared, of, reporter))
+        }
+        Effect::Deliver { id } => {
+            let order = delivery(job, *id)?;
+            spawn(reporter.clone(), deliver::perform(shared, order, reporter))
         }
         Effect::Undo { plan, .. } => spawn(reporter.clone(), undo::perform(shared, *plan, reporter)),
         Effect::HoldProcess { process, .. } => spawn(reporter.clone(), call::hold_process(shared, *process, reporter)),
@@ -302,6 +307,22 @@ fn title(job: &Job<'_>, message: &Body, candidate: u32) -> Result<title::Order, 
     Ok(title::Order { message, candidate, address, limited })
 }
 
+fn delivery(job: &Job<'_>, id: EffectId) -> Result<deliver::Order, journal::Error> {
+    let (account, store) = (&job.session.account, job.shared.journal.as_ref());
+    let delivery = account.outbox.get(id).expect("a delivery is wanted only while it is in the outbox").clone();
+    let text = |body: &Body| job.conversation.text(body, store);
+    let first = delivery.text.as_ref().map(|body| Ok(tail(&text(body)?, delivery.from))).transpose()?;
+    let joined =
+        delivery.joined.iter().map(|body| Ok(text(body)?.to_string())).collect::<Result<Vec<_>, journal::Error>>()?;
+    let text = first.map(|first| std::iter::once(first).chain(joined).collect::<Vec<_>>().join("\n\n").into());
+    Ok(deliver::Order { delivery, session: account.id, key: account.key.clone(), text })
+}
+
+/// What of a text did not go out before.
+fn tail(text: &str, from: u32) -> String {
+    text[text.floor_char_boundary(from as usize)..].trim().to_owned()
+}
+
 /// The cache key: the same for every request of a session, and it reveals nothing.
 fn cache_key(session: &Session) -> Arc<str> {
     Hash::of(session.account.id.0.as_bytes()).to_string().into()
@@ -334,6 +355,7 @@ fn call_request(
     let workspace = PathBuf::from(&settings.workspace);
     let Redaction { secrets, secret_env, passed_env, reach, protected, undo, search } =
         job.shared.resolver.redaction_of(&settings);
+    let replies_to = job.session.replies_to(&settings);
     let context = tools::Context {
         tools: job.shared.tools.clone(),
         workspace,
@@ -353,6 +375,8 @@ fn call_request(
         passed_env,
         user: job.shared.resolver.user_folder(),
         skills: settings.prompt.skills.clone(),
+        routes: settings.reply.routes.iter().map(|route| route.name.clone()).collect(),
+        replies_to: replies_to.iter().map(|address| address.channel.clone()).collect(),
         processes: processes(job)?,
         supervisor: job.shared.supervisor.clone(),
     };

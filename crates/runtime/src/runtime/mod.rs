@@ -1,5 +1,6 @@
 //! The runtime of a home: opens sessions, grants lanes, notifies subscribers, shuts down in order.
 
+mod deliver;
 mod error;
 mod handle;
 mod options;
@@ -29,6 +30,7 @@ use crate::latest::Latest;
 use crate::ledger::{self, HomeLedger};
 use crate::sessions::Sessions;
 
+pub use deliver::{BodyTemplate, Deliver, DeliveryFuture, DeliveryRequest, DeliveryTrouble, RouteTarget};
 pub use error::Error;
 pub(crate) use handle::create;
 pub use handle::{Acknowledgements, Handle};
@@ -60,6 +62,7 @@ impl Runtime {
             journal,
             models: options.models,
             tools: options.tools,
+            deliver: options.deliver,
             clock: Clock::after(latest),
             latest: Latest::default(),
             conversations: ConversationCache::default(),

@@ -1,10 +1,11 @@
 //! The options of a runtime.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use super::{Published, Resolver};
+use super::{Deliver, Published, Resolver};
 use crate::idle::IdlePolicy;
 use crate::lanes::LaneUpdate;
 
@@ -18,6 +19,8 @@ pub struct Options {
     pub resolver: Box<dyn Resolver>,
     pub models: models::ModelSet,
     pub tools: tools::ToolSet,
+    /// Sends what goes out to routes; none = nothing does, and a delivery is refused.
+    pub deliver: Option<Arc<dyn Deliver>>,
     /// Receives every committed batch.
     pub events: Option<mpsc::UnboundedSender<Published>>,
     /// Receives reports of runs that wait for a lane.

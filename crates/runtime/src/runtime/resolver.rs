@@ -6,6 +6,7 @@ use std::sync::Arc;
 use engine::policy::Principal;
 use engine::{Candidate, Failure, LaneBounds, Overrides, QueueSettings, Settings, SharedBudget, Thinking};
 
+use super::RouteTarget;
 use crate::conversation::STEER_MARK;
 
 /// What the settings of a run depend on in its session.
@@ -66,6 +67,11 @@ pub trait Resolver: Send + Sync {
         _is_awaited: &dyn Fn() -> bool,
     ) -> Result<models::Endpoint, Failure> {
         self.endpoint(candidate)
+    }
+
+    /// The route of this name, with its secret. It may block: a command may print the secret. An error is for people.
+    fn route(&self, name: &str) -> Result<RouteTarget, String> {
+        Err(format!("no route is called `{name}`"))
     }
 
     /// Whether [`Resolver::endpoint`] of this candidate may block for long. It is asked before each request.

@@ -8,7 +8,7 @@ use engine::{CallOutcome, CallSettled, EffectId, Timestamp};
 use journal::Journal;
 use tokio::sync::{mpsc, watch};
 
-use super::{Published, Resolver};
+use super::{Deliver, Published, Resolver};
 use crate::actor::CommitRelay;
 use crate::budget_pool::BudgetHandle;
 use crate::clock::Clock;
@@ -30,6 +30,7 @@ pub(crate) struct Shared {
     pub(crate) journal: Arc<dyn Journal>,
     pub(crate) models: models::ModelSet,
     pub(crate) tools: tools::ToolSet,
+    pub(crate) deliver: Option<Arc<dyn Deliver>>,
     pub(crate) clock: Clock,
     pub(crate) latest: Latest,
     pub(crate) ledger: HomeLedger,

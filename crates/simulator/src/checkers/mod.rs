@@ -4,6 +4,7 @@
 mod calls;
 pub mod chain;
 mod compactions;
+mod deliveries;
 mod runs;
 pub mod spending;
 mod streams;
@@ -63,6 +64,9 @@ const CHECKERS: &[Checker] = &[
     tasks::runs_stop_where_they_are_to,
     tasks::a_plan_only_reads,
     tasks::a_misfit_is_asked_for_once_more,
+    deliveries::arrive_once_and_in_order,
+    deliveries::have_one_end,
+    deliveries::blocks_are_the_text,
     views_are_those_of_the_entries,
 ];
 

@@ -56,7 +56,12 @@ pub(super) fn all_has_ended(evidence: &Evidence<'_>) -> Result<(), Violation> {
     Invariant::Settled
         .holds(waits || accepted.len() == evidence.runs(), || format!("{} were accepted", accepted.len()))?;
     Invariant::Settled.holds(waits || accepted == over, || format!("accepted {accepted:?}, over {over:?}"))?;
-    let rests = row.is_some_and(|row| !row.unfinished && row.queued == 0 && row.run.is_none() && row.trouble.is_none());
+    // A row also says so if something that went out did not arrive.
+    let undelivered =
+        evidence.events().any(|event| matches!(event, Event::DeliveryEnded(e) if e.arrived != Some(true)));
+    let rests = row.is_some_and(|row| {
+        !row.unfinished && row.queued == 0 && row.run.is_none() && (undelivered || row.trouble.is_none())
+    });
     Invariant::Settled.holds(waits || rests, || "the session's row says that it is not idle".into())?;
     let runs = journal.runs(None).map_err(unreadable)?;
     let fits = |row: &engine::RunRow| match row.outcome {

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use engine::tables::compaction::CompactionStep;
 use engine::{
-    Acknowledgement, ApprovalRow, AskExpired, Batch, CallId, CallOutcome, CandidateCooldownSet, CompactionBegun,
-    CompactionCause, EffectId, Failed, Failure, FailureClass, Hash, Note, Noted, PauseCause, Paused, PlanSet,
-    ProcessAdopted, ProcessEnded, ReceiptState, Record, RequestSent, ResultsTruncated, RetryScheduled, Seq, Spent,
-    StopReason, TextAdded, Thinking, Timestamp, TitleAsked, TitleEnded, ToolClass, Usage, Views, WaitBegan, WaitEnded,
-    WaitFor,
+    Acknowledgement, Address, ApprovalRow, AskExpired, Batch, Body, CallId, CallOutcome, CandidateCooldownSet,
+    CompactionBegun, CompactionCause, DeliveryEnded, DeliveryKind, DeliveryStarted, DeliveryWanted, EffectId, Epoch,
+    Failed, Failure, FailureClass, Hash, Note, Noted, PauseCause, Paused, PlanSet, ProcessAdopted, ProcessEnded,
+    ReceiptState, Record, RequestSent, ResultsTruncated, RetryScheduled, Seq, Spent, StopReason, TextAdded, Thinking,
+    Timestamp, TitleAsked, TitleEnded, ToolClass, Usage, Views, WaitBegan, WaitEnded, WaitFor,
 };
 
 use super::*;
-use crate::plan::{Plan, SESSION_KEY, branch_id, session_id};
+use crate::plan::{Plan, ROUTE, SESSION_KEY, branch_id, session_id};
 use crate::workload::{Task, Workload};
 use crate::world::{Recorded, View, Watch, World};
 
@@ -224,6 +224,26 @@ pub(crate) const VIOLATIONS: &[Violate] = &[
         }
     }),
     (Invariant::Request, |outside| append(outside, untitled(outside))),
+    (Invariant::Delivery, |outside| outside.arrived.push(delivery_of(outside))),
+    (Invariant::Delivery, |outside| {
+        let delivery = delivery_of(outside);
+        append(outside, wanted(delivery, None).into());
+        append(outside, DeliveryStarted { delivery, epoch: Epoch(1), joined: vec![] }.into());
+        append(outside, ended_delivery(delivery, None).into());
+        outside.arrived.extend([delivery, delivery]);
+    }),
+    (Invariant::Delivery, |outside| append(outside, wanted(delivery_of(outside), None).into())),
+    (Invariant::Delivery, |outside| append(outside, ended_delivery(delivery_of(outside), None).into())),
+    (Invariant::Delivery, |outside| {
+        let delivery = delivery_of(outside);
+        append(outside, wanted(delivery, None).into());
+        append(outside, ended_delivery(delivery, Some(true)).into());
+    }),
+    (Invariant::Delivery, |outside| {
+        let (delivery, text) = (delivery_of(outside), end_of(outside).text[0]);
+        append(outside, wanted(delivery, Some(text)).into());
+        append(outside, ended_delivery(delivery, Some(false)).into());
+    }),
     (Invariant::Budget, |outside| append(outside, WaitBegan { on: WaitFor::Budget, until: None, limit: None }.into())),
     (Invariant::Budget, |outside| {
         let Event::RequestSent(sent) = event_of(outside, "request_sent") else { unreachable!() };
@@ -231,6 +251,22 @@ pub(crate) const VIOLATIONS: &[Violate] = &[
         append(outside, RequestSent { reserved, ..sent }.into());
     }),
 ];
+
+fn delivery_of(outside: &Outside) -> EffectId {
+    EffectId { kind: EffectKind::Deliver, ordinal: 9, try_no: 1, ..request_of(outside) }
+}
+
+fn wanted(delivery: EffectId, text: Option<Body>) -> DeliveryWanted {
+    let kind = if text.is_some() { DeliveryKind::Block } else { DeliveryKind::Reply };
+    let to = Some(Box::new(Address { channel: ROUTE.to_owned(), ..Address::default() }));
+    let (has_keys, goes_on, call, again) = (false, false, None, None);
+    let (taken, reopened, from, short) = (0, None, 0, None);
+    DeliveryWanted { delivery, kind, to, text, has_keys, call, taken, reopened, from, goes_on, short, again }
+}
+
+fn ended_delivery(delivery: EffectId, arrived: Option<bool>) -> DeliveryEnded {
+    DeliveryEnded { delivery, arrived, why: None, dropped: false }
+}
 
 fn quiet() -> Outside {
     let plan = Arc::new(Plan::new(1).unwrap());

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use engine::{Allowance, AtLimit, Budget, FailureClass, Limits, ResumeMode, Thinking};
+use engine::{Allowance, AtLimit, BlockMode, Budget, FailureClass, Limits, ResumeMode, Thinking};
 
 use super::trial::{Mode, Part, Trial};
 use crate::case::Form;
@@ -11,8 +11,8 @@ use crate::fault::{Fault, Lost, PlannedFault};
 use crate::hit::{Harm, Hit};
 use crate::plan::Plan;
 use crate::workload::{
-    After, Again, Asked, CallOf, Defect, Ends, Expiry, Leave, Odd, Pause, Script, Seed, Task, Then, Turn, TurnCall,
-    TurnFailure, When, Workload,
+    After, Again, Asked, CallOf, Defect, Ends, Expiry, Leave, Odd, Pause, Route, Script, Seed, Task, Then, Turn,
+    TurnCall, TurnFailure, When, Workload,
 };
 use crate::world::Rng;
 
@@ -63,10 +63,20 @@ pub fn plan_of(trial: &Trial) -> Plan {
     let mut chain = row("candidates");
     let candidates = if chain.one_in(3) { candidates } else { asked(&mut chain) };
     let titles = row("titles").one_in(3);
+    let route = route(&mut row("route"));
     let task = task(&mut row("task"));
-    let mut workload = Workload { seeds: vec![], limits, budget, titles, task, candidates, tools, runs };
+    let mut workload = Workload { seeds: vec![], limits, budget, titles, route, task, candidates, tools, runs };
     leave_out(&mut workload, &trial.dropped);
     Plan::of(workload, seed)
+}
+
+/// In half of the cases replies go to a route.
+fn route(rng: &mut Rng) -> Option<Route> {
+    let route = |rng: &mut Rng| Route {
+        has_keys: rng.one_in(2),
+        blocks: rng.of(&[BlockMode::Off, BlockMode::TextEnd, BlockMode::MessageEnd]),
+    };
+    rng.one_in(2).then(|| route(rng))
 }
 
 /// In a third of the cases approval requests expire.

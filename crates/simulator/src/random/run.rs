@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use engine::tables::limits::{BACKOFF_MOST_MS, END_GRACE_MS};
+use engine::Event;
+use engine::tables::limits::{BACKOFF_MOST_MS, BLOCK_IDLE_MS, DELIVERY_RETRIES_MS, END_GRACE_MS};
 
 use super::draw::{faults_of, plan_of};
 use super::trial::{Failed, Mode, Trial};
@@ -158,7 +159,7 @@ fn inject_and_settle(world: &mut World, faults: &[PlannedFault], counts: &mut Co
 }
 
 /// Checks that the world became quiet in time: after the last fault every run had its hanging calls, its own deadline or
-/// one time without progress, the waits of its tries, and an end.
+/// one time without progress, the waits of its tries, and an end. Deliveries follow one another, each with all of its tries.
 pub(crate) fn settles_in_time(world: &World) -> Result<(), Violation> {
     let plan = &world.outside().plan;
     let limits = plan.limits();
@@ -168,7 +169,10 @@ pub(crate) fn settles_in_time(world: &World) -> Result<(), Violation> {
     // Also those of a paused run, whose own clock stands still.
     let hanging = plan.hanging_calls() * limits.tool_timeout_ms;
     let most = runs * (of_a_run + END_GRACE_MS) + hanging + tries * (BACKOFF_MOST_MS + limits.first_byte_timeout_ms);
-    let most = most + plan.background_ms() + plan.waits_ms();
+    let entries = world.outside().disk.entries()?;
+    let deliveries = entries.iter().filter(|entry| matches!(entry.event, Event::DeliveryWanted(_))).count() as u64;
+    let of_a_delivery = DELIVERY_RETRIES_MS.iter().sum::<u64>() / 10 * 11 + BLOCK_IDLE_MS;
+    let most = most + plan.background_ms() + plan.waits_ms() + deliveries * of_a_delivery;
     let took = world.outside().now.since(world.outside().past.until);
     Invariant::Liveness
         .holds(took <= most, || format!("it took {took} ms after the last fault, at most {most} are allowed"))

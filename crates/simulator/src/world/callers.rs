@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use engine::{
-    Acknowledgement, Allowance, BodyKind, CallId, Command, Content, Decision, EditedCall, Hash, MessageId, Overrides,
-    QueueSettings, Refusal, RunId, Scope, Seq, Timestamp,
+    Acknowledgement, Address, Allowance, BodyKind, CallId, Command, Content, Decision, EditedCall, Hash, MessageId,
+    Overrides, QueueSettings, Refusal, RunId, Scope, SenderOptions, Seq, Timestamp,
 };
 use uuid::Uuid;
 
 use super::view::View;
 use crate::invariant::{Invariant, Violation};
-use crate::plan::{Plan, message_id, message_key};
+use crate::plan::{Plan, ROUTE, message_id, message_key};
 use crate::workload::{After, Again, Leave, Then};
 
 /// More than any run of the script can spend.
@@ -253,6 +253,10 @@ fn another_id(index: usize) -> MessageId {
     MessageId(Uuid::from_u128(0x200 + index as u128))
 }
 
+fn to_route() -> Address {
+    Address { channel: ROUTE.to_owned(), ..Address::default() }
+}
+
 fn message(index: usize, message: MessageId, plan: &Plan, more: &str) -> Command {
     let text = format!("{}{more}", plan.workload.runs[index].message);
     Command::Message {
@@ -263,6 +267,9 @@ fn message(index: usize, message: MessageId, plan: &Plan, more: &str) -> Command
         key: Some(message_key(index)),
         overrides: Overrides::default(),
         attachments: vec![],
-        options: engine::SenderOptions::default(),
+        options: SenderOptions {
+            reply_to: plan.workload.route.map(|_| Box::new(to_route())),
+            ..SenderOptions::default()
+        },
     }
 }

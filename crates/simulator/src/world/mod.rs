@@ -16,7 +16,7 @@ pub mod view;
 
 use std::sync::Arc;
 
-use engine::{Moment, Session, Timestamp};
+use engine::{EffectId, Moment, Session, Timestamp};
 
 pub use callers::{Answered, Caller};
 pub use disk::{Disk, Medium, Recorded};
@@ -54,6 +54,8 @@ pub struct Outside {
     pub tools: Tools,
     /// What the provider did.
     pub model: Model,
+    /// What came out of the route for replies, in order: the try that brought it.
+    pub arrived: Vec<EffectId>,
     pub now: Timestamp,
     /// The faults so far.
     pub past: Past,
@@ -86,6 +88,7 @@ impl Outside {
             callers: Callers::default(),
             tools: Tools::default(),
             model: Model::default(),
+            arrived: vec![],
             now: Timestamp(BEGINNING),
             past: Past { until: Timestamp(BEGINNING), gaps: 0 },
             skew: 0,

@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use engine::{
-    AnswerForm, Body, BodyKind, Call, CallId, CallOutcome, Content, Effect, EffectId, Erased, Item, Part, PlanItem,
-    PlanStatus, Policy, Report, Session, ToolResult, UserQuestion,
+    AnswerForm, Body, BodyKind, Call, CallId, CallOutcome, Content, DeliveryFault, Effect, EffectId, Erased, Hash,
+    Item, Part, PlanItem, PlanStatus, Policy, Report, Session, ToolResult, UserQuestion,
 };
 
 use super::Outside;
@@ -50,6 +50,8 @@ pub enum Performer {
         started: EffectId,
         arguments: Body,
     },
+    /// A try to deliver something, and whether it has arrived.
+    Delivery(bool),
     /// A process that is observed.
     Held(EffectId),
     /// A process that is being ended.
@@ -86,6 +88,7 @@ impl Performer {
                 Some(request(asking, outside)?)
             }
             Effect::Compact { id, items, .. } => Some(compact(*id, *items, outside, session)?),
+            Effect::Deliver { .. } => Some(Self::Delivery(false)),
             Effect::Title { id, .. } => Some(Self::Known([model::title(*id)].into())),
             Effect::CheckCall { id, call } => call_of(*call).map(|call| check(*id, call, outside)).transpose()?,
             Effect::RunCall { id, call } => call_of(*call).map(|call| run(*id, call, outside)).transpose()?,
@@ -119,7 +122,7 @@ impl Performer {
             Self::End { arguments, .. } => ends(arguments) != Some(Ends::Stubborn),
             Self::Watched { arguments, reported } => watched(effect, arguments, *reported, outside).is_some(),
             Self::Held(process) => outside.tools.ended(*process, &outside.plan).is_some(),
-            Self::Known(_) | Self::Find { .. } | Self::Ending(_) => true,
+            Self::Known(_) | Self::Find { .. } | Self::Delivery(_) | Self::Ending(_) => true,
         }
     }
 
@@ -161,6 +164,7 @@ impl Performer {
                 });
                 Stepped { name: "end_end_call", report, last: true }
             }
+            Self::Delivery(arrived) => deliver(effect, arrived, outside),
             Self::Held(process) => process_ended(effect, *process, "end_hold_process", outside),
             Self::Ending(process) => {
                 outside.tools.end_process(*process);
@@ -168,6 +172,25 @@ impl Performer {
             }
         }
     }
+}
+
+/// A delivery arrives, or does not, in one step, and the other end answers, or does not, in another one.
+fn deliver(effect: EffectId, arrived: &mut bool, outside: &mut Outside) -> Stepped {
+    let luck = Hash::of(effect.to_string().as_bytes()).0[0] % 8;
+    let failed = |fault| Report::DeliveryFailed { effect, why: "the route is broken".into(), fault };
+    if luck == 0 {
+        let report = Some(failed(DeliveryFault::Temporary { after_ms: None }));
+        return Stepped { name: "fail_deliver", report, last: true };
+    }
+    if luck == 1 {
+        return Stepped { name: "fail_deliver", report: Some(failed(DeliveryFault::Refused)), last: true };
+    }
+    if !std::mem::replace(arrived, true) {
+        outside.arrived.push(effect);
+        return Stepped { name: "arrive", report: None, last: false };
+    }
+    let report = if luck == 2 { failed(DeliveryFault::Unknown) } else { Report::Delivered { effect } };
+    Stepped { name: "end_deliver", report: Some(report), last: true }
 }
 
 fn process_ended(effect: EffectId, process: EffectId, name: &'static str, outside: &Outside) -> Stepped {

@@ -542,8 +542,7 @@ fn start_name(id: EffectId) -> &'static str {
         Kind::EndProcess => "start_end_process",
         Kind::Compact => "start_compact",
         Kind::Title => "start_title",
-        Kind::Reserve | Kind::Deliver | Kind::Observe | Kind::Report | Kind::Child | Kind::Undo | Kind::Erase => {
-            "start_other"
-        }
+        Kind::Deliver => "start_deliver",
+        Kind::Reserve | Kind::Observe | Kind::Report | Kind::Child | Kind::Undo | Kind::Erase => "start_other",
     }
 }

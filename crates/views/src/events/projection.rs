@@ -9,8 +9,8 @@ use engine::{
 };
 use journal::{Entry, Error, Read};
 use protocol::event::{
-    AssistantLine, CompactionLine, Delta, LifecycleLine, PlanLine, QueueLine, ReasoningLine, RunEnd, StateLine, Stream,
-    ToolLine, UsageLine,
+    AssistantLine, CompactionLine, DeliveryLine, Delta, LifecycleLine, PlanLine, QueueLine, ReasoningLine, RunEnd,
+    StateLine, Stream, ToolLine, UsageLine,
 };
 use protocol::method::{FileAct, FileDiff};
 
@@ -199,7 +199,7 @@ impl Projection {
                 }))
             }
             Event::PlanSet(e) => Some(plan_set(source, e)),
-            event => self.of_call(source, event).or_else(|| plain(source, event)),
+            event => self.of_call(source, event).or_else(|| delivery(source, event)).or_else(|| plain(source, event)),
         };
         let what = self.candidates.see(source, event).or(what);
         let changed = || (!queue.is_empty()).then_some(Stream::Queue(QueueLine::Shows));
@@ -210,6 +210,10 @@ impl Projection {
             line.event.run = match event {
                 Event::MessageAccepted(e) => Some(RunId::from(e.message)),
                 Event::RunEnded(e) => Some(e.run),
+                // They may come when that run has ended, and another one is active.
+                Event::DeliveryWanted(e) => Some(e.delivery.run),
+                Event::DeliveryFailed(e) => Some(e.delivery.run),
+                Event::DeliveryEnded(e) => Some(e.delivery.run),
                 // This is the last line of the run that never began.
                 Event::MessageSettled(e) if line.event.never_began(e.message.into()).is_some() => {
                     Some(e.message.into())
@@ -482,6 +486,27 @@ fn plain(source: Source<'_>, event: &Event) -> Option<Stream> {
         }),
         _ => return None,
     })
+}
+
+/// What goes out of the session.
+fn delivery(source: Source<'_>, event: &Event) -> Option<Stream> {
+    Some(Stream::Delivery(match event {
+        Event::DeliveryWanted(e) => {
+            let text = e.text.map(|text| source.text(&text.hash));
+            let text = if e.to.is_none() { text } else { text.map(|text| preview(&text)) };
+            let (id, to) = (e.delivery.delivery_name(), e.to.clone());
+            DeliveryLine::Wanted { id, kind: e.kind, to, text, call: e.call }
+        }
+        Event::DeliveryFailed(e) => {
+            let (id, why) = (e.delivery.delivery_name(), e.why.clone());
+            DeliveryLine::Failed { id, why, until: e.until }
+        }
+        Event::DeliveryEnded(e) => {
+            let (id, why) = (e.delivery.delivery_name(), e.why.clone());
+            DeliveryLine::Ended { id, arrived: e.arrived, why, dropped: e.dropped }
+        }
+        _ => return None,
+    }))
 }
 
 pub(super) fn delta(effect: EffectId, offset: u64, text: &str) -> Delta {

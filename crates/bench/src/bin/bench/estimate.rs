@@ -185,6 +185,7 @@ fn settings(model: &str) -> Settings {
         web_search: None,
         compaction: Compaction::default(),
         titles: None,
+        reply: engine::ReplySettings::default(),
         tools: [].into(),
         stop_before: vec![],
         plan: false,

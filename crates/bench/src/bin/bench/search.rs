@@ -198,6 +198,8 @@ fn context(folder: &Path, workspace: &Path) -> Result<Context, Problem> {
     let home = folder.join("home");
     fs::create_dir_all(&home)?;
     Ok(Context {
+        routes: vec![],
+        replies_to: vec![],
         tools: tools::ToolSet::default(),
         workspace: fs::canonicalize(workspace)?,
         files: tools::FileStore::new(home.join("files"), tools::StoreLimits::default()),

@@ -93,6 +93,7 @@ impl runtime::Resolver for Local {
             policy: [].into(),
             compaction: engine::Compaction::default(),
             titles: None,
+            reply: engine::ReplySettings::default(),
             agent: agent.to_owned(),
             workspace: self.workspace.to_string_lossy().into_owned(),
             date: "2026-01-01".into(),
@@ -161,6 +162,7 @@ impl Warm {
         std::fs::create_dir_all(&workspace)?;
         let (events, published) = mpsc::unbounded_channel();
         let options = Options {
+            deliver: None,
             home: folder.join("home"),
             supervisor: PathBuf::new(),
             resolver: Box::new(Local {

@@ -402,6 +402,7 @@ pub(super) fn settings() -> Settings {
         // The conversation only grows here.
         compaction: engine::Compaction { auto: false, ..engine::Compaction::default() },
         titles: None,
+        reply: engine::ReplySettings::default(),
         agent: "main".into(),
         workspace: "/".into(),
         date: "2026-01-01".into(),

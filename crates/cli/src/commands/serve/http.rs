@@ -116,6 +116,10 @@ impl Webhook for Configured {
         self.0.mode
     }
 
+    fn reply_to(&self) -> Option<&str> {
+        self.0.reply_to.as_deref()
+    }
+
     fn secret(&self) -> Result<String, String> {
         self.0.secret().map(|secret| secret.reveal().to_owned()).map_err(|error| error.to_string())
     }

@@ -102,11 +102,19 @@ impl Screen {
             | Stream::Lifecycle(_)
             | Stream::Compaction(_)
             | Stream::Usage(_)
+            | Stream::Delivery(_)
             | Stream::Plan(_) => false,
         };
         // More of the same waits for its frame, and what is drawn meanwhile with it.
         if !is_piece || self.footer.is_due() {
             self.tick();
+        }
+    }
+
+    /// Draws what went out of a session whose run has ended. The result is the last line of JSON.
+    pub(crate) fn draw_delivery(&mut self, event: &Event) {
+        if self.style != Style::Json && matches!(event.what, Stream::Delivery(_)) {
+            self.draw(event);
         }
     }
 

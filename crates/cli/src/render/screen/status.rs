@@ -69,6 +69,7 @@ impl Wait {
             | Stream::Compaction(_)
             | Stream::Tool(_)
             | Stream::Plan(_)
+            | Stream::Delivery(_)
             | Stream::Usage(_) => {}
         }
     }
@@ -133,6 +134,7 @@ impl Status {
             | Stream::Reasoning(_)
             | Stream::Compaction(_)
             | Stream::Plan(_)
+            | Stream::Delivery(_)
             | Stream::Tool(_) => {}
         }
         begins
@@ -161,6 +163,7 @@ impl Status {
             | Stream::Tool(_)
             | Stream::Usage(_)
             | Stream::Plan(_)
+            | Stream::Delivery(_)
             | Stream::State(_) => {}
         }
         None

@@ -10,6 +10,7 @@ mod owner;
 mod page;
 mod planned;
 mod process;
+pub(crate) mod receiver;
 mod retention;
 mod terminal;
 mod watch;

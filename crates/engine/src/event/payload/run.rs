@@ -19,6 +19,9 @@ payload! {
         inputs: Vec<MessageId>,
         /// The hash of its settings.
         settings: Hash,
+        /// Whether its answers go out in blocks.
+        #[serde(default, skip_serializing_if = "is_default")]
+        blocks: bool,
     }
     /// A step starts.
     StepBegun {

@@ -115,6 +115,10 @@ impl Session {
             Event::TitleAsked(e) => self.title_asked(e, at),
             Event::TitleEnded(e) => self.title_ended(e),
             Event::PlanSet(e) => self.plan_set(e),
+            Event::DeliveryWanted(e) => self.delivery_wanted(e, at),
+            Event::DeliveryStarted(e) => self.delivery_started(e),
+            Event::DeliveryFailed(e) => self.delivery_failed(e),
+            Event::DeliveryEnded(e) => self.delivery_ended(e, at),
             Event::RequestOpened(e) => self.request_opened(e, at),
             Event::StepBegun(e) => self.in_run(|run| run.step_begun(e)),
             Event::StreamInterrupted(e) => self.in_run(|run| run.stream_cut(e)),
@@ -149,8 +153,6 @@ impl Session {
             Event::Created(_)
             | Event::Forked(_)
             | Event::FilesChanged(_)
-            | Event::DeliveryStarted(_)
-            | Event::DeliveryEnded(_)
             | Event::LedgerBegun(_)
             | Event::ProfileCooldownSet(_)
             | Event::ProfileAnswered(_)

@@ -120,6 +120,7 @@ impl Session {
         let mut run = Run::new(e.run, e.inputs.clone(), e.settings, self.account.head, at);
         run.counts.candidates.compaction.alone = summary.is_some();
         run.compaction.summary = summary;
+        run.blocks = e.blocks.then(Box::default);
         self.conversation.lifecycle = Lifecycle::Active(Box::new(run));
     }
 

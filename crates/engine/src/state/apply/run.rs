@@ -15,6 +15,7 @@ use crate::state::call::{Call, Stage};
 use crate::state::run::{
     Asked, Compacting, Ending, PartialCall, Pause, Phase, PrepareStage, Run, Step, Stream, SummaryRequest, WrapUp,
 };
+use crate::state::text_blocks::TextBlocks;
 use crate::tables::budget::{Limit, Scope, Spent};
 
 impl Stream {
@@ -202,6 +203,9 @@ impl Run {
                 bytes: 0,
                 last_at: at,
             });
+            if let Some(blocks) = &mut self.blocks {
+                **blocks = TextBlocks::default();
+            }
         }
     }
 

@@ -9,16 +9,16 @@ use engine::{
     BreakpointSet, BudgetAsked, BudgetSet, CallAsked, CallChecked, CallEnding, CallFound, CallId, CallLost,
     CallOutcome, CallPartAdded, CallSettled, CallStarted, CandidateCooldownLifted, CandidateCooldownSet, Closed,
     Compacted, CompactionAsked, CompactionBegun, CompactionCause, CompactionFailed, Created, DeliveryEnded,
-    DeliveryStarted, EffectId, EffectKind, EndingCause, EndingSet, Epoch, ErasureEnded, Event, Failed, Failure,
-    FailureClass, FileContent, FileKind, FilesChanged, Forked, Found, Gathered, Hash, ImageMade, Interrupt,
-    InterruptCause, Item, ItemAt, LedgerBegun, LeftFile, Leg, LifecycleChanged, Limit, LineDiff, MessageAccepted,
-    MessageId, MessageSealed, MessageSettled, Modes, Next, NotKept, Note, Noted, Opened, Outcome, OutputAdded,
-    OverrideSet, Overrides, PauseCause, Paused, PlanSet, Policy, ProcessAdopted, ProcessCause, ProcessEnded,
-    ProcessEnding, ProcessForgotten, ProfileAnswered, ProfileCooldownLifted, ProfileCooldownSet, ProfilePreferred,
-    QueueMode, QueuePlace, ReasoningAdded, ReceiptState, Reported, RequestOpened, RequestSent, Reset, Resource,
-    ResultsTruncated, Resumed, RetryScheduled, RunEnded, RunId, RunStarted, Scope, SealedCall, Seq, SessionId,
-    SessionLabelled, Spent, StepBegun, StopReason, StreamInterrupted, TextAdded, TextRetracted, Thinking,
-    ThinkingLowered, Timestamp, TitleAsked, TitleEnded, ToolClass, TruncatedResult, Uncompacted, UndoEnded,
+    DeliveryFailed, DeliveryKind, DeliveryStarted, DeliveryWanted, EffectId, EffectKind, EndingCause, EndingSet, Epoch,
+    ErasureEnded, Event, Failed, Failure, FailureClass, FileContent, FileKind, FilesChanged, Forked, Found, Gathered,
+    Hash, ImageMade, Interrupt, InterruptCause, Item, ItemAt, LedgerBegun, LeftFile, Leg, LifecycleChanged, Limit,
+    LineDiff, MessageAccepted, MessageId, MessageSealed, MessageSettled, Modes, Next, NotKept, Note, Noted, Opened,
+    Outcome, OutputAdded, OverrideSet, Overrides, PauseCause, Paused, PlanSet, Policy, ProcessAdopted, ProcessCause,
+    ProcessEnded, ProcessEnding, ProcessForgotten, ProfileAnswered, ProfileCooldownLifted, ProfileCooldownSet,
+    ProfilePreferred, QueueMode, QueuePlace, ReasoningAdded, ReceiptState, Reported, RequestOpened, RequestSent, Reset,
+    Resource, ResultsTruncated, Resumed, RetryScheduled, RunEnded, RunId, RunStarted, Scope, SealedCall, Seq,
+    SessionId, SessionLabelled, ShortBlock, Spent, StepBegun, StopReason, StreamInterrupted, TextAdded, TextRetracted,
+    Thinking, ThinkingLowered, Timestamp, TitleAsked, TitleEnded, ToolClass, TruncatedResult, Uncompacted, UndoEnded,
     UndoStarted, UnreadableEvent, Usage, VERSION, Visibility, WaitBegan, WaitEnded, WaitFor,
 };
 use uuid::Uuid;
@@ -31,8 +31,8 @@ const KINDS: &str = "
     created forked opened closed message_accepted message_settled gathered run_started request_sent message_sealed call_asked
     ask_answered ask_expired answer_refused call_started call_ending call_settled compacted results_cut uncompacted compaction_asked noted budget_set wait_began wait_ended retry_scheduled candidate_cooled candidate_cleared
     profile_cooled profile_preferred profile_cleared allowance_set grant_given grant_revoked ending_set
-    run_ended breakpoint_set reset paused resumed lifecycle_changed override_set session_labelled delivery_started
-    delivery_ended
+    run_ended breakpoint_set reset paused resumed lifecycle_changed override_set session_labelled delivery_wanted
+    delivery_started delivery_failed delivery_ended
     process_adopted process_ending process_ended process_forgotten files_changed undo_started undo_ended erasure_ended title_asked
     step_begun request_opened stream_cut text_struck call_checked call_lost call_found image_made budget_asked compaction_begun
     title_ended plan_set compaction_failed failed reported ledger_begun profile_answered thinking_lowered
@@ -101,6 +101,8 @@ fn accepted(message: MessageId) -> MessageAccepted {
         output_schema: Some(Box::new(serde_json::json!({ "type": "object" }))),
         system: Some("You review.".into()),
         append_system: Some("Be brief.".into()),
+        verbose: Some(true),
+        reasoning: Some(engine::ReasoningMode::Block),
         skill: Some("deploy".into()),
     };
     MessageAccepted {
@@ -138,7 +140,7 @@ fn session_samples() -> Vec<Event> {
         }
         .into(),
         Gathered { messages: vec![message] }.into(),
-        RunStarted { run: RUN, inputs: vec![message], settings: HASH }.into(),
+        RunStarted { run: RUN, inputs: vec![message], settings: HASH, blocks: true }.into(),
         RequestSent {
             reserved: Some(SPENT),
             request: EFFECT,
@@ -352,8 +354,24 @@ fn run_samples() -> Vec<Event> {
         }
         .into(),
         SessionLabelled { title: Some(BODY), visibility: Some(Visibility::Archived), erasure: Some(EFFECT) }.into(),
-        DeliveryStarted { delivery: EFFECT, epoch: Epoch(2) }.into(),
-        DeliveryEnded { delivery: EFFECT, arrived: Some(false) }.into(),
+        DeliveryWanted {
+            delivery: EFFECT,
+            kind: DeliveryKind::Block,
+            to: Some(Box::new(address())),
+            text: Some(BODY),
+            has_keys: true,
+            call: Some(CALL),
+            taken: 800,
+            reopened: Some("```rust\n".into()),
+            from: 3,
+            goes_on: true,
+            short: Some(ShortBlock { until: Timestamp(4), most: 1_200 }),
+            again: Some(EFFECT),
+        }
+        .into(),
+        DeliveryStarted { delivery: EFFECT, epoch: Epoch(2), joined: vec![EFFECT] }.into(),
+        DeliveryFailed { delivery: EFFECT, why: "connection refused".into(), until: Timestamp(9) }.into(),
+        DeliveryEnded { delivery: EFFECT, arrived: Some(false), why: Some("status 404".into()), dropped: true }.into(),
         ProcessAdopted { process: EFFECT, call: CALL, until: Timestamp(8) }.into(),
         ProcessEnding { process: EFFECT, why: ProcessCause::Limit }.into(),
         ProcessEnded { process: EFFECT, outcome: CallOutcome::Failed, how: "exit status 1".into() }.into(),

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use engine::tables::limits::TITLE_MS;
 use engine::{
-    Batch, Call, CallId, Decide as _, Effect, EffectKind, Event, Found, Leg, LegState, Lifecycle, MessageId, Phase,
-    PrepareStage, ProcessState, QueueWatch, ReceiptState, Record, Run, Session, Stage, ToolClass, WaitFor,
+    Batch, Call, CallId, Decide as _, DeliveryState, Effect, EffectKind, Event, Found, Leg, LegState, Lifecycle,
+    MessageId, Phase, PrepareStage, ProcessState, QueueWatch, ReceiptState, Record, Run, Session, Stage, ToolClass,
+    WaitFor,
 };
 
 use super::World;
@@ -177,10 +178,18 @@ fn check_liveness(world: &World) {
     let session = world.session();
     // These continue whatever happens to the run.
     let goes_on = |kind| {
-        use EffectKind::{EndProcess, Erase, HoldProcess, Report, Undo};
-        matches!(kind, HoldProcess | EndProcess | Report | Undo | Erase)
+        use EffectKind::{Deliver, EndProcess, Erase, HoldProcess, Report, Undo};
+        matches!(kind, HoldProcess | EndProcess | Report | Undo | Erase | Deliver)
     };
     let effects = world.running.keys().any(|effect| !goes_on(effect.kind));
+    for delivery in session.account.outbox.heads().filter(|_| !session.account.closed) {
+        let moves = match delivery.state {
+            DeliveryState::Waiting { until } => world.armed.is_some_and(|at| at <= until),
+            DeliveryState::Started { .. } => world.running.contains_key(&delivery.effect),
+            DeliveryState::Wanted | DeliveryState::Undelivered { .. } => false,
+        };
+        assert!(moves, "a delivery is stuck: {delivery:?}");
+    }
     match &session.conversation.lifecycle {
         Lifecycle::Initializing => panic!("a session never rests so"),
         Lifecycle::Recovering { run } => {
@@ -206,7 +215,8 @@ fn check_liveness(world: &World) {
         }
         Lifecycle::Suspended(_) | Lifecycle::Error { next: None, .. } => {}
         Lifecycle::Terminated => {
-            assert!(!effects && world.armed.is_none(), "nothing is wanted of a terminated session");
+            let delivers = session.account.outbox.pending().next().is_some();
+            assert!(!effects && (delivers || world.armed.is_none()), "nothing is wanted of a terminated session");
         }
     }
 }
@@ -240,7 +250,11 @@ fn moves(world: &World, run: &Run) -> bool {
             let limits =
                 processes.filter(|process| process.state == ProcessState::Running).map(|process| process.until);
             let of_title = run.title.map(|asked| asked.since.plus(TITLE_MS));
-            world.armed == limits.chain(of_title).chain([*until]).min()
+            let deliveries = world.session().account.outbox.heads().filter_map(|delivery| match delivery.state {
+                DeliveryState::Waiting { until } => Some(until),
+                _ => None,
+            });
+            world.armed == limits.chain(of_title).chain(deliveries).chain([*until]).min()
         }
         Phase::Compacting(Some(_)) => runs(EffectKind::Compact),
         // Decided in the batch that leads to this phase.

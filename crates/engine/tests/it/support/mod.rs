@@ -1,6 +1,7 @@
 //! What the tests of the engine share: a world that drives the real pump over a journal in memory and checks, after
 //! every step, that the recorded events alone give the same state. What may not live here: expectations.
 
+mod deliveries;
 pub(crate) mod invariants;
 pub(crate) mod render;
 pub(crate) mod rest;
@@ -278,6 +279,7 @@ pub(crate) fn settings() -> Settings {
         workspace: "/home/u/limulus".into(),
         date: "2026-11-21".into(),
         facts: String::new(),
+        reply: engine::ReplySettings::default(),
         prompt: engine::PromptSettings::default(),
         candidates: vec![model("one")],
         // Both limits of a run at once would arm two times in every script; `set` sets others.

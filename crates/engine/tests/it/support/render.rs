@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use engine::{
-    Acknowledgement, Do, Effect, Flags, LegState, Machine, Message, MessageId, Process, QueueState, Queued, Record,
-    Session,
+    Acknowledgement, Delivery, Do, Effect, Flags, LegState, Machine, Message, MessageId, Process, QueueState, Queued,
+    Record, Session,
 };
 use serde_json::Value;
 
@@ -126,7 +126,6 @@ fn short_words(text: &str) -> String {
 
 fn start(effect: &Effect) -> String {
     let more = match effect {
-        Effect::Lane { .. } | Effect::Prepare { .. } => String::new(),
         Effect::Reserve { expected, closing, .. } => {
             format!("tokens={}{}", expected.tokens, if *closing { " closing" } else { "" })
         }
@@ -154,6 +153,7 @@ fn start(effect: &Effect) -> String {
                 word(&failure_report.class)
             )
         }
+        Effect::Lane { .. } | Effect::Prepare { .. } | Effect::Deliver { .. } => String::new(),
         Effect::Title { candidate, .. } => format!("candidate={candidate}"),
         Effect::Erase { until, .. } => format!("until={until}"),
         Effect::Undo { plan, .. } => format!("plan={}", short(&plan.hash.to_string())),
@@ -169,6 +169,13 @@ pub(crate) fn process(process: &Process) -> String {
     let (effect, call) = (short(&process.effect.to_string()), short(&process.call.to_string()));
     let (from, until) = (process.started_at, process.until);
     format!("process {} {effect} call={call} {from}..{until} {:?}", process.name(), process.state)
+}
+
+/// A delivery of the outbox.
+pub(crate) fn delivery(delivery: &Delivery) -> String {
+    let why = delivery.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+    let effect = short(&delivery.effect.to_string());
+    format!("{effect} {} to {} {:?}{why}", delivery.kind.name(), delivery.to, delivery.state)
 }
 
 /// A waiting leg.

@@ -44,6 +44,7 @@ fn carried_out(effect: &Effect) -> Vec<String> {
         Effect::EndCall { call, .. } => vec![format!("ended {} failed \"was ended\"", call.index)],
         Effect::Report { .. } => lines(&["reported"]),
         Effect::Undo { .. } => lines(&["undone"]),
+        Effect::Deliver { .. } => lines(&["delivered"]),
         Effect::Title { .. } => lines(&["titled \"the tide\""]),
         Effect::Erase { .. } => lines(&["erased"]),
         Effect::FreezeCall { .. } | Effect::HoldProcess { .. } | Effect::EndProcess { .. } => {

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use engine::BodyKind;
 use engine::tables::budget::NO_LIMIT;
 use engine::{
-    Allowance, Attached, BlockOf, Breakpoint, CallId, CallOutcome, Candidate, ChangedFile, Command, CompactionResult,
-    Content, CooldownLifted, CooldownSet, Effect, EffectId, EffectKind, Epoch, Erased, Event, Failure, FailureClass,
-    Found, Hash, Input, Item, LeftFile, Limit, MessageId, Override, Overrides, Part, PlanItem, PlanStatus, Policy,
-    Price, RepairPolicy, Report, Resource, ResumeMode, RunId, Scope, Spent, Timestamp, Titles, ToolResult, Usage,
+    Address, Allowance, Attached, BlockOf, Breakpoint, CallId, CallOutcome, Candidate, ChangedFile, Command,
+    CompactionResult, Content, CooldownLifted, CooldownSet, Effect, EffectId, EffectKind, Epoch, Erased, Event,
+    Failure, FailureClass, Found, Hash, Input, Item, LeftFile, Limit, MessageId, Outgoing, Override, Overrides, Part,
+    PlanItem, PlanStatus, Policy, Price, RepairPolicy, Report, Resource, ResumeMode, RunId, Scope, Spent, Timestamp,
+    Titles, ToolResult, Usage,
 };
 use uuid::Uuid;
 
-use super::{World, create, render};
+use super::{World, create, deliveries, render};
 
 /// Executes one line; its results are in `world.lines`.
 pub(crate) fn run_line(world: &mut World, line: &str) {
@@ -29,7 +30,10 @@ pub(crate) fn run_line(world: &mut World, line: &str) {
     if words.at(0) == "open" {
         world.epoch = words.number(1);
     }
-    let input = command(world, &words).map(Input::from).or_else(|| report(world, &words).map(Input::from));
+    let input = command(world, &words)
+        .map(Input::from)
+        .or_else(|| report(world, &words).map(Input::from))
+        .or_else(|| deliveries::input(world, &words));
     world.offer(input.unwrap_or_else(|| panic!("not a line of a script: {line}")));
     if decide {
         world.settle();
@@ -47,7 +51,7 @@ pub(crate) fn run(script: &str) -> World {
 }
 
 /// The words of a line; a quoted text is one word, an object in braces is the rest of the line.
-struct Words {
+pub(super) struct Words {
     words: Vec<String>,
     effect: Option<String>,
 }
@@ -70,15 +74,15 @@ impl Words {
         Self { words, effect }
     }
 
-    fn at(&self, at: usize) -> &str {
+    pub(super) fn at(&self, at: usize) -> &str {
         self.words.get(at).map_or("", String::as_str)
     }
 
-    fn number(&self, at: usize) -> u64 {
+    pub(super) fn number(&self, at: usize) -> u64 {
         self.at(at).trim_start_matches('+').parse().expect("a number")
     }
 
-    fn option(&self, name: &str) -> Option<&str> {
+    pub(super) fn option(&self, name: &str) -> Option<&str> {
         self.words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
     }
 }
@@ -128,6 +132,10 @@ fn world_line(world: &mut World, words: &Words) -> bool {
         "processes" => {
             let processes: Vec<String> = world.session().account.processes.iter().map(render::process).collect();
             world.lines.extend(processes);
+        }
+        "outbox" => {
+            let outbox: Vec<String> = world.session().account.outbox.deliveries.iter().map(render::delivery).collect();
+            world.lines.extend(outbox);
         }
         "queue" => {
             let queue: Vec<String> = world.session().conversation.queue.iter().map(render::queued).collect();
@@ -225,6 +233,7 @@ fn set(world: &mut World, key: &str, value: &str) {
         "unattended" => world.settings.approvals.unattended = word(value).expect("a way"),
         "expires" => world.settings.approvals.expires_ms = Some(number()),
         "on_expiry" => world.settings.approvals.on_expiry = word(value).expect("a way"),
+        "route" => world.settings.reply.routes.push(deliveries::route(value)),
         "random" => world.random = number(),
         "queue_mode" => world.queue.mode = word(value).expect("a mode"),
         "debounce" => world.queue.debounce_ms = number(),
@@ -340,7 +349,7 @@ fn command(world: &mut World, words: &Words) -> Option<Command> {
 }
 
 /// A value by its name on the wire; none for an empty word.
-fn word<T: serde::de::DeserializeOwned>(text: &str) -> Option<T> {
+pub(super) fn word<T: serde::de::DeserializeOwned>(text: &str) -> Option<T> {
     let value = serde_json::from_str(text).unwrap_or_else(|_| text.into());
     (!text.is_empty()).then(|| serde_json::from_value(value).expect("a word"))
 }
@@ -359,6 +368,13 @@ pub(crate) fn undo(world: &World) -> Command {
     let restored =
         before.session().map(|session| session.conversation.transcript.before(kept_from)).unwrap_or_default();
     Command::Uncompact { compaction, restored }
+}
+
+/// `ROUTE/TEXT` with `_` for blanks; `user` = to whoever follows the session.
+fn sends(text: &str) -> Outgoing {
+    let (route, text) = text.split_once('/').expect("ROUTE/TEXT");
+    let text = Content::text(BodyKind::Message, &text.replace('_', " "));
+    Outgoing { route: (route != "user").then(|| route.to_owned()), text }
 }
 
 /// The result of a compaction: a summary, or all long results truncated.
@@ -398,6 +414,9 @@ fn message(world: &mut World, words: &Words) -> Command {
         attachments: vec![],
         options: engine::SenderOptions {
             only_if: words.option("only_if").and_then(word),
+            reply_to: words
+                .option("to")
+                .map(|channel| Box::new(Address { channel: channel.to_owned(), ..Address::default() })),
             ..engine::SenderOptions::default()
         },
     }
@@ -612,6 +631,7 @@ fn call_report(world: &World, words: &Words) -> Option<Report> {
                 _ => ToolResult {
                     whole: words.option("whole").map(|whole| Content::text(BodyKind::Output, whole)),
                     plan: words.option("plan").map(plan),
+                    sends: words.option("sends").map(sends),
                     ..ToolResult::new(outcome(2), output(3))
                 },
             },
@@ -678,7 +698,7 @@ const DAY: Limit =
     Limit { scope: Scope::Day, of: Resource::Tokens, used: 960, reserved: 50, kept: None, limit: 1_000, needs: 0 };
 
 /// The effect of a line: the named one, else the running one, else the last one that ran.
-fn find_effect(world: &World, words: &Words, kinds: &[EffectKind], index: Option<u32>) -> EffectId {
+pub(super) fn find_effect(world: &World, words: &Words, kinds: &[EffectKind], index: Option<u32>) -> EffectId {
     if let Some(name) = &words.effect {
         let (run, rest) = name.split_once('/').expect("an effect id");
         let run: u128 = run.trim_start_matches('r').parse().expect("a run");
@@ -706,6 +726,7 @@ fn call_of(effect: &Effect) -> Option<u32> {
         | Effect::Report { .. }
         | Effect::HoldProcess { .. }
         | Effect::EndProcess { .. }
+        | Effect::Deliver { .. }
         | Effect::Undo { .. }
         | Effect::Erase { .. } => None,
     }

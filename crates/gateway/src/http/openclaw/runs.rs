@@ -1,6 +1,6 @@
 //! `agent`, `agent.wait`, `chat.send` and `chat.abort`: messages and their runs.
 
-use engine::{Outcome, RunId, Thinking};
+use engine::{Address, Outcome, ReasoningMode, RunId, Thinking};
 use protocol::Answers;
 use protocol::method::{
     AbortParams, Agent, AgentAnswer, AgentParams, AgentWait, Attachment, Ended, ReceiptParams, ReceiptsGet, RunsAbort,
@@ -33,9 +33,10 @@ async fn message(operator: &Operator, params: &Value, text: String) -> Result<Ag
     let idempotency_key = named("idempotencyKey").map(str::to_owned);
     let idempotency_key =
         idempotency_key.ok_or_else(|| Trouble::invalid("`idempotencyKey` is missing: one for each message"))?;
-    if params["deliver"] == true {
-        return Err(Trouble::invalid("limulus has no channels to deliver an answer to: leave `deliver` out"));
-    }
+    let deliver = params["deliver"] == true;
+    let channel = ["replyChannel", "channel"].into_iter().find_map(named).filter(|name| *name != "last");
+    let peer = named("replyTo").map(str::to_owned);
+    let reply_to = channel.map(|channel| Address { channel: channel.to_owned(), peer, ..Address::default() });
     let both = [named("extraSystemPrompt"), named("appendSystem")];
     let append_system = both.into_iter().flatten().collect::<Vec<_>>().join("\n\n");
     let timeout_ms = match (params["timeout"].as_u64(), params["timeoutMs"].as_u64()) {
@@ -54,10 +55,25 @@ async fn message(operator: &Operator, params: &Value, text: String) -> Result<Ag
         thinking: thinking(named("thinking"))?,
         append_system: (!append_system.is_empty()).then_some(append_system),
         system: named("system").map(str::to_owned),
+        reply_to: reply_to.filter(|_| deliver).map(Box::new),
+        deliver,
+        verbose: named("verbose").map(|verbose| verbose != "off"),
+        reasoning: reasoning(named("reasoning"))?,
         only_if: only_if.map_err(|error| Trouble::invalid(format!("`onlyIf`: {error}")))?,
         attachments: attachments(&params["attachments"])?,
         ..AgentParams::default()
     })
+}
+
+/// What the reply has of the reasoning, by its name there.
+fn reasoning(name: Option<&str>) -> Result<Option<ReasoningMode>, Trouble> {
+    match name {
+        None => Ok(None),
+        Some("off") => Ok(Some(ReasoningMode::Off)),
+        Some("on" | "block") => Ok(Some(ReasoningMode::Block)),
+        Some("stream") => Ok(Some(ReasoningMode::Stream)),
+        Some(name) => Err(Trouble::invalid(format!("the reasoning level `{}` is unknown", name.escape_debug()))),
+    }
 }
 
 /// A thinking level by its name there.
@@ -165,7 +181,10 @@ fn payloads(ended: &Ended) -> Vec<String> {
     let Some(reply) = &ended.reply else { return vec![ended.text.clone()] };
     let text = |payload: &Payload| match payload {
         Payload::Text { place: Some(_), .. } => Some(ended.text.clone()),
-        Payload::Text { text, .. } | Payload::ToolSummary { text } | Payload::Error { text } => Some(text.clone()),
+        Payload::Text { text, .. }
+        | Payload::Reasoning { text }
+        | Payload::ToolSummary { text }
+        | Payload::Error { text } => Some(text.clone()),
         Payload::Media { .. } => None,
     };
     reply.payloads.iter().filter_map(text).collect()

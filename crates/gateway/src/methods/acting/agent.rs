@@ -10,7 +10,7 @@ use engine::policy::Principal;
 use engine::tables::routing::OnlyIf;
 use engine::{
     Acknowledgement, Attached, BodyKind, Command, Content, MessageId, Overrides, QueueMode, QueueSettings, Receipt,
-    Sampling, SandboxMode, SenderOptions,
+    Sampling, SandboxMode, SenderOptions, Settings,
 };
 use protocol::Response;
 use protocol::method::{Agent, AgentAnswer, AgentParams, Attachment};
@@ -96,6 +96,7 @@ async fn command(
     let overrides = overrides_of(&mut params, skill)?;
     let options =
         SenderOptions { only_if: params.only_if, origin: params.origin, reply_to: params.reply_to, masked: 0 };
+    let deliver = params.deliver;
     options.check().map_err(|what| Error::invalid(what, "docs/protocol.md describes addresses"))?;
     let mode = mode_of(params.mode, &overrides)?;
     if let Some(schema) = overrides.output_schema.as_deref().cloned() {
@@ -113,6 +114,9 @@ async fn command(
         let hint = "`limulus config check` shows the errors, `limulus models list` the usable models".to_owned();
         Error::Config { what: failure.to_string(), hint }
     })?;
+    if deliver {
+        must_go_out(&options, &settings)?;
+    }
     check_workspace(&settings.known_workspace(), &overrides).await?;
     // The folder is fixed when the message is accepted, also if another owner resumes the run elsewhere.
     let overrides = Overrides { workspace: Some(settings.known_workspace()), ..overrides };
@@ -128,6 +132,24 @@ async fn command(
         attachments,
         options,
     })
+}
+
+/// Refuses a message whose reply is to go out, if no route serves its address.
+fn must_go_out(options: &SenderOptions, settings: &Settings) -> Result<(), Error> {
+    let routes = &settings.reply.routes;
+    let known = || {
+        if routes.is_empty() {
+            return "[routes.NAME] in config.toml makes one: docs/replies.md".to_owned();
+        }
+        format!("there are: {}", routes.iter().map(|route| &*route.name).collect::<Vec<_>>().join(", "))
+    };
+    let Some(to) = options.reply_to.as_ref().or(options.origin.as_ref()) else {
+        return Err(Error::invalid("`deliver` is set, and the message has no `replyTo`", known()));
+    };
+    match settings.reply.route_to(to) {
+        Some(_) => Ok(()),
+        None => Err(Error::invalid(format!("no route is called `{}`", to.channel.escape_debug()), known())),
+    }
 }
 
 /// What a message asks of its run, checked.
@@ -153,6 +175,8 @@ fn overrides_of(params: &mut AgentParams, skill: Option<Box<str>>) -> Result<Ove
         output_schema: params.output_schema.take().map(Box::new),
         system: params.system.take().map(String::into_boxed_str),
         append_system: params.append_system.take().map(String::into_boxed_str),
+        verbose: params.verbose,
+        reasoning: params.reasoning,
         skill,
     };
     let prompts = [("system", &overrides.system), ("appendSystem", &overrides.append_system)];

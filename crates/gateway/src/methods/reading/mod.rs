@@ -4,6 +4,7 @@
 mod agents;
 mod approvals;
 mod audit;
+mod deliveries;
 mod diff;
 mod pages;
 mod profiles;
@@ -25,9 +26,9 @@ use journal::Read;
 use protocol::ErrorShape;
 use protocol::limits::{FIRST_FRAME_BYTES, FRAME_BYTES};
 use protocol::method::{
-    AgentsList, ApprovalsGrants, ApprovalsList, ApprovalsShow, BudgetShow, Method, ProfilesList, QuestionsList,
-    QuestionsShow, ReceiptsGet, RunsDiff, RunsExplain, RunsList, RunsShow, RunsTrace, SessionsAudit, SessionsContext,
-    SessionsList, SessionsShow, SessionsState, StatusGet, UsageGet,
+    AgentsList, ApprovalsGrants, ApprovalsList, ApprovalsShow, BudgetShow, DeliveriesList, Method, ProfilesList,
+    QuestionsList, QuestionsShow, ReceiptsGet, RunsDiff, RunsExplain, RunsList, RunsShow, RunsTrace, SessionsAudit,
+    SessionsContext, SessionsList, SessionsShow, SessionsState, StatusGet, UsageGet,
 };
 use serde_json::Value;
 
@@ -80,6 +81,7 @@ reading!(
     ApprovalsGrants,
     QuestionsList,
     QuestionsShow,
+    DeliveriesList,
     SessionsList,
     SessionsShow,
     SessionsContext,

@@ -288,6 +288,7 @@ impl<'a> World<'a> {
             Effect::Report { .. } => [Report::Reported { effect: id }].into(),
             Effect::Erase { .. } => [Report::Erased { effect: id, result: Ok(Erased::default()) }].into(),
             Effect::Undo { .. } => [Report::Undone { effect: id, left: vec![] }].into(),
+            Effect::Deliver { .. } => [Report::Delivered { effect: id }].into(),
             Effect::FreezeCall { .. } | Effect::HoldProcess { .. } | Effect::EndProcess { .. } => {
                 unreachable!("no command runs in the background")
             }

@@ -484,6 +484,7 @@ impl CurrentRun {
                 | Effect::Report { .. }
                 | Effect::HoldProcess { .. }
                 | Effect::EndProcess { .. }
+                | Effect::Deliver { .. }
                 | Effect::Undo { .. }
                 | Effect::Erase { .. } => false,
             };

@@ -56,6 +56,7 @@ impl World {
                 usage: Usage::default(),
             },
             Effect::Report { .. } => Report::Reported { effect: id },
+            Effect::Deliver { .. } => Report::Delivered { effect: id },
             Effect::Erase { .. } => Report::Erased { effect: id, result: Ok(Erased::default()) },
             Effect::Undo { .. } => Report::Undone { effect: id, left: vec![] },
             Effect::FreezeCall { .. } | Effect::HoldProcess { .. } | Effect::EndProcess { .. } => return Ok(()),

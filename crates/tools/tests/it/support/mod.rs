@@ -34,6 +34,7 @@ impl World {
         let settings = Settings {
             compaction: engine::Compaction::default(),
             titles: None,
+            reply: engine::ReplySettings::default(),
             agent: "main".to_owned(),
             workspace: workspace.display().to_string(),
             date: "2026-11-02".to_owned(),
@@ -79,6 +80,8 @@ impl World {
             passed_env: Vec::new(),
             user: None,
             skills: None,
+            routes: vec![],
+            replies_to: vec![],
             processes: Vec::new(),
             supervisor: PathBuf::from(env!("CARGO_BIN_EXE_limulus-supervise")),
         };
