@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use engine::{Candidate, Failure, FailureClass, LaneBounds, Overrides, QueueSettings, Settings, SharedBudget};
+use engine::{
+    Candidate, Failure, FailureClass, LaneBounds, Overrides, QueueSettings, ReplySettings, Settings, SharedBudget,
+};
 use models::{Endpoint, Logins};
 use runtime::{Redaction, Resolver, RouteTarget, SessionContext};
 use tokio::sync::mpsc;
@@ -184,6 +186,10 @@ impl Resolver for ConfigResolver {
             }
             _ => self.settings(agent, session, overrides),
         }
+    }
+
+    fn reply(&self, overrides: &Overrides) -> ReplySettings {
+        self.lock().config.reply(overrides)
     }
 
     fn agents(&self) -> Vec<String> {

@@ -74,6 +74,12 @@ impl Config {
             route.ok_or_else(|| format!("no route is called `{name}`; [routes.{name}] in config.toml makes one"))?;
         if let Some(file) = &route.file {
             let path = self.environment.absolute(file).map_err(|error| error.to_string())?;
+            let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
+            let real = path.canonicalize().ok().or_else(|| Some(folder?.join(path.file_name()?)));
+            let home = self.home().canonicalize().unwrap_or_else(|_| self.home().to_owned());
+            if real.is_some_and(|real| real.starts_with(home)) {
+                return Err(format!("{} is in the home, whose files only this program writes", path.display()));
+            }
             return Ok(RouteTarget::File { path });
         }
         let read = |what: &str, source| {

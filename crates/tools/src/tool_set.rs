@@ -262,10 +262,10 @@ pub fn changes_files(tool: &str) -> bool {
 /// Classes of tools, as users name them. Every other tool is named by its own name.
 const CLASSES: [(&str, ToolClass); 2] = [("edit", ToolClass::Idempotent), ("exec", ToolClass::Once)];
 
-/// The built-in tools of this class.
+/// The built-in tools of this class, as a user means it: a message is no command, though it is not repeated either.
 fn of_class(class: ToolClass) -> Vec<&'static str> {
     let specs = BUILT_IN.entries.iter().map(|entry| &entry.spec);
-    specs.filter(|spec| spec.class == class).map(|spec| spec.name.as_str()).collect()
+    specs.filter(|spec| spec.class == class && spec.name != "message").map(|spec| spec.name.as_str()).collect()
 }
 
 /// The tools of a class, or the one tool of that name. The error lists the names that there are.

@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use config::Globals;
+use engine::RunId;
 use protocol::method::{
     DeliveriesDrop, DeliveriesList, DeliveriesListParams, DeliveriesRetry, DeliveryChanged, DeliveryParams,
     DeliveryShown, DeliveryStage,
@@ -110,6 +111,14 @@ pub(crate) async fn write(args: DeliveriesArgs, globals: &Globals) -> Result<(),
 
 /// The delivery whose id begins so.
 fn whole_id(globals: &Globals, beginning: &str) -> Result<String, CliError> {
+    if beginning.is_empty() {
+        let hint = "`limulus deliveries list` shows the ids".to_owned();
+        return Err(CliError::Usage { what: "the id of the delivery is empty".to_owned(), hint });
+    }
+    // `RUN-1` is also what `RUN-10` begins with.
+    if beginning.rsplit_once('-').is_some_and(|(run, _)| run.parse::<RunId>().is_ok()) {
+        return Ok(beginning.to_owned());
+    }
     let known = ask::<DeliveriesList>(globals, DeliveriesListParams::default())?.deliveries;
     let mut found = known.into_iter().filter(|delivery| delivery.id.starts_with(beginning));
     let hint = "`limulus deliveries list` shows the ids".to_owned();

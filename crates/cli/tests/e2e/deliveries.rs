@@ -285,3 +285,44 @@ fn r46_a_wrong_route_is_refused_at_the_start() {
         assert!(!text.contains("canary"), "{text}");
     }
 }
+
+/// R46: who waits at the route learns that a run could not start.
+#[test]
+fn r46_a_run_that_is_refused_before_its_start_is_answered() {
+    let (server, receiver) = (ModelServer::start().unwrap(), Receiver::start());
+    let home = home(&server, &format!("{}[agents.night]\nqueue = \"followup\"\n", ops(&receiver)));
+    home.run(&["send", "--session", "agent:night:main", "--reply-to", "ops", "say:Good night."]).expect_code(0);
+    fs::write(home.path().join("config.toml"), ops(&receiver)).expect("its configuration without the agent");
+    home.run(&["resume"]);
+    receiver.until_seen(1);
+    let body = receiver.seen().remove(0).json();
+    assert_eq!(body["payloads"][0]["kind"], "error", "{body}");
+    assert!(body["text"].as_str().is_some_and(|text| text.contains("night")), "{body}");
+}
+
+/// R46: an id names one delivery, whatever other ids begin like it, and an empty one names none.
+#[test]
+fn r46_an_id_names_one_delivery() {
+    let (server, receiver) = (ModelServer::start().unwrap(), Receiver::start());
+    let home = home(&server, &ops(&receiver));
+    receiver.answers(404);
+    home.run(&["agent", "--reply-to", "ops", "-m", "say:One."]).expect_code(0);
+    let id = outbox(&home)[0]["id"].as_str().expect("an id").to_owned();
+    let shorter = id.strip_suffix('1').expect("the first of its run").to_owned() + "12";
+    home.run(&["deliveries", "drop", &shorter]).expect_code(4);
+    home.run(&["deliveries", "drop", ""]).expect_code(2).expect_err("the id of the delivery is empty");
+    assert_eq!(outbox(&home).len(), 1);
+    home.run(&["deliveries", "drop", &id]).expect_code(0);
+    assert_eq!(outbox(&home), Vec::<Value>::new());
+}
+
+/// R46: a session ends although something of it still waits for its next try.
+#[test]
+fn r46_a_session_with_a_waiting_delivery_can_be_ended() {
+    let (server, receiver) = (ModelServer::start().unwrap(), Receiver::start());
+    let home = home(&server, &ops(&receiver));
+    receiver.answers(503);
+    home.run(&["agent", "--reply-to", "ops", "-m", "say:One."]).expect_code(0);
+    home.run(&["sessions", "end", "agent:main:main"]).expect_code(0);
+    assert_eq!(outbox(&home).len(), 1, "it still goes out");
+}

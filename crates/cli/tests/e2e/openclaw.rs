@@ -148,7 +148,7 @@ fn r43_r60_an_agent_answers_a_client_of_openclaw_twice() {
     for (params, why) in [
         (json!({ "message": "x" }), "idempotencyKey"),
         (json!({ "message": " ", "idempotencyKey": "k" }), "required"),
-        (json!({ "message": "x", "idempotencyKey": "k", "deliver": true }), "channels"),
+        (json!({ "message": "x", "idempotencyKey": "k", "deliver": true }), "routes"),
         (
             json!({ "message": "x", "idempotencyKey": "k", "agentId": "main", "sessionKey": "agent:x:y" }),
             "none of the agent",

@@ -166,7 +166,7 @@ pub(crate) fn r24_the_rule_that_decides_names_itself() {
     let defaults = rules["defaults"].as_array().expect("a list");
     let of = |class: &str| defaults.iter().find(|row| row["class"] == class).map(|row| row["decision"].clone());
     assert_eq!((of("read_inside"), of("outside")), (Some("allow".into()), Some("ask".into())), "{rules}");
-    assert_eq!((of("mcp"), of("message")), (None, None), "nothing does that yet: {rules}");
+    assert_eq!((of("mcp"), of("message")), (None, Some("ask".into())), "no tool is one of a server yet: {rules}");
     assert_eq!(json["acts"][0]["class"], "read_inside", "{json}");
     home.run(&["policy", "explain", "exce", "ls"]).expect_code(2);
 }

@@ -615,6 +615,13 @@ const ONCE: &[(&str, &str, &str)] = &[
     ("access", "*", "is about services, which it starts itself"),
     (
         "deliveries",
+        "r46_a_run_that_is_refused_before_its_start_is_answered",
+        "changes the configuration before an owner carries the message out",
+    ),
+    ("deliveries", "r46_an_id_names_one_delivery", "the first process that owns the home tries it again"),
+    ("deliveries", "r46_a_session_with_a_waiting_delivery_can_be_ended", "an owner tries it again meanwhile"),
+    (
+        "deliveries",
         "r46_a_failed_delivery_is_tried_again_in_order",
         "starts its owners itself, or kills the command that owns the home",
     ),

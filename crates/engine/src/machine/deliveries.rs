@@ -53,15 +53,20 @@ impl Machine {
             return;
         }
         let Some((addresses, settings)) = self.block_routes() else { return };
+        if ends == TextEnds::Not && settings.mode == BlockMode::MessageEnd {
+            return;
+        }
         let state = if ends == TextEnds::Not { TextState::Open } else { TextState::Ended };
         while let Some(run) = self.session.as_ref().and_then(Session::run) {
             let Some((blocks, Phase::Streaming(stream))) = run.blocks.as_ref().zip(Some(&run.phase)) else { return };
-            if blocks.taken == 0 && reply::is_silent(&stream.text) {
+            if blocks.taken == 0 && reply::may_be_silent(&stream.text, ends == TextEnds::Whole) {
                 return;
             }
             let lead = blocks.reopened.as_ref().map_or(0, String::len);
             let rest = blocks.rest(&stream.text);
-            let Some(block) = blocks::next(&rest, state, &settings) else { return };
+            // A block that takes nothing of the answer would follow itself for ever.
+            let block = blocks::next(&rest, state, &settings).filter(|block| block.taken > lead);
+            let Some(block) = block else { return };
             let is_last = block.taken == rest.len();
             let is_short = block.text.chars().nth((settings.min_chars as usize).saturating_sub(1)).is_none();
             let waits = is_last && is_short && ends == TextEnds::BeforeCalls;
@@ -71,7 +76,7 @@ impl Machine {
             let text = Some(self.keep(Content::text(BodyKind::Message, &block.text)));
             let (kind, call, from) = (DeliveryKind::Block, None, 0);
             // What opens the fence again is not of the answer.
-            let mut taken = block.taken.saturating_sub(lead) as u32;
+            let mut taken = (block.taken - lead) as u32;
             let mut reopened = block.reopened;
             for address in &addresses {
                 let wanted = Wanted { kind, to: Some(Box::new(address.clone())), text, call, from, goes_on, short };
@@ -196,7 +201,8 @@ impl Machine {
         let Some(known) = self.session.as_ref().and_then(|session| session.account.outbox.get(delivery)) else {
             return;
         };
-        let (has_keys, tries) = (known.has_keys, delivery.try_no as usize);
+        let (has_keys, tries, uncertain) = (known.has_keys, delivery.try_no as usize, known.uncertain);
+        let is_unknown = fault == DeliveryFault::Unknown;
         let (after_ms, arrived) = match fault {
             DeliveryFault::Refused => (None, Some(false)),
             DeliveryFault::Temporary { after_ms } => (Some(after_ms), Some(false)),
@@ -205,12 +211,14 @@ impl Machine {
         };
         let pause = DELIVERY_RETRIES_MS.get(tries - 1).copied();
         let Some((asked, pause)) = after_ms.zip(pause) else {
+            // An earlier try may have arrived, whatever is answered to a later one.
+            let arrived = arrived.filter(|_| !uncertain);
             return self.emit(DeliveryEnded { delivery, arrived, why: Some(why), dropped: false }, moment.now);
         };
         // A tenth more or less: what failed together is not tried together again.
         let pause = pause / 10 * 9 + moment.random % (pause / 5).max(1);
         let until = moment.now.plus(pause.max(asked.unwrap_or_default()));
-        self.emit(DeliveryFailed { delivery, why, until }, moment.now);
+        self.emit(DeliveryFailed { delivery, why, until, uncertain: is_unknown }, moment.now);
     }
 
     /// What an earlier owner was sending when it ended.
@@ -222,7 +230,7 @@ impl Machine {
         for (delivery, has_keys) in lost {
             let why = "the process that sent it ended before the outcome was known".to_owned();
             if has_keys || mutant!(UnknownDeliveryRepeated) {
-                self.emit(DeliveryFailed { delivery, why, until: moment.now }, moment.now);
+                self.emit(DeliveryFailed { delivery, why, until: moment.now, uncertain: true }, moment.now);
             } else {
                 self.emit(DeliveryEnded { delivery, arrived: None, why: Some(why), dropped: false }, moment.now);
             }
@@ -252,7 +260,7 @@ impl Machine {
     pub(super) fn drop_delivery(&mut self, delivery: EffectId, moment: Moment) -> Result<Acknowledgement, Refusal> {
         let known = self.known_delivery(delivery)?;
         let (delivery, is_out) = (known.effect, matches!(known.state, DeliveryState::Started { .. }));
-        let is_unknown = matches!(known.state, DeliveryState::Undelivered { is_unknown: true, .. });
+        let is_unknown = known.uncertain || matches!(known.state, DeliveryState::Undelivered { is_unknown: true, .. });
         let arrived = (!is_out && !is_unknown).then_some(false);
         let why = Some("a user dropped it".to_owned());
         self.emit(DeliveryEnded { delivery, arrived, why, dropped: true }, moment.now);

@@ -43,7 +43,7 @@ pub fn next(text: &str, state: TextState, settings: &BlockSettings) -> Option<Te
     if !has_least || state == TextState::Open && settings.mode != BlockMode::TextEnd {
         return None;
     }
-    let window = Window { body, from: at(body, least), until: at(body, most) };
+    let window = Window::new(body, at(body, least), at(body, most));
     if let Some(end) = window.best(settings.break_at) {
         return block(body, end, lead);
     }
@@ -52,7 +52,7 @@ pub fn next(text: &str, state: TextState, settings: &BlockSettings) -> Option<Te
     }
     window.fence_at(window.until).map_or_else(
         || block(body, window.between_words().unwrap_or(window.until), lead),
-        |fence| window.in_fence(&fence, lead),
+        |fence| window.in_fence(fence, lead),
     )
 }
 
@@ -65,8 +65,10 @@ fn bounds(settings: &BlockSettings) -> (usize, usize) {
 /// The least length of the longest block, characters.
 const BLOCK_CHARS: u32 = 40;
 
-/// Bytes of the name of a language.
-const LANGUAGE: usize = 16;
+/// The most bytes of what opens a fence: a longer row of these characters is a line across the page.
+const MARKER: usize = 10;
+/// The most bytes of a first line that is repeated.
+const FIRST_LINE: usize = 16;
 
 /// The offset behind so many characters.
 fn at(text: &str, chars: usize) -> usize {
@@ -95,6 +97,8 @@ struct Fence<'a> {
     marker: &'a str,
     /// Where its first line begins.
     from: usize,
+    /// Where the line that closes it ends.
+    until: usize,
 }
 
 /// Where a block may end.
@@ -104,9 +108,36 @@ struct Window<'a> {
     from: usize,
     /// The last one.
     until: usize,
+    /// The fences that begin before it, in their order.
+    fences: Vec<Fence<'a>>,
 }
 
 impl<'a> Window<'a> {
+    fn new(body: &'a str, from: usize, until: usize) -> Self {
+        let mut fences: Vec<Fence<'a>> = vec![];
+        let mut is_open = false;
+        let mut at = 0;
+        for line in body.split_inclusive('\n') {
+            if at >= until {
+                break;
+            }
+            let text = line.trim_end_matches(['\n', '\r']);
+            match (fences.last_mut().filter(|_| is_open), marker(text)) {
+                (None, Some(marker)) if marker.len() <= MARKER => {
+                    fences.push(Fence { line: text, marker, from: at, until: usize::MAX });
+                    is_open = true;
+                }
+                (Some(fence), Some(found)) if closes(text, found, fence.marker) => {
+                    fence.until = at + text.len();
+                    is_open = false;
+                }
+                (None, None | Some(_)) | (Some(_), _) => {}
+            }
+            at += line.len();
+        }
+        Self { body, from, until, fences }
+    }
+
     /// The best end of a block, if there is a good one.
     fn best(&self, by: BlockBreak) -> Option<usize> {
         match by {
@@ -117,8 +148,8 @@ impl<'a> Window<'a> {
     }
 
     fn last(&self, ends: impl Iterator<Item = usize>) -> Option<usize> {
-        let fits = |end: &usize| (self.from..=self.until).contains(end) && self.fence_at(*end).is_none();
-        ends.filter(fits).last()
+        let known = ends.take_while(|end| *end <= self.until);
+        known.filter(|end| *end >= self.from && self.fence_at(*end).is_none()).last()
     }
 
     /// Before a blank line.
@@ -145,26 +176,10 @@ impl<'a> Window<'a> {
         self.last(self.body.match_indices(char::is_whitespace).map(|(at, _)| at))
     }
 
-    /// The fence that is open here.
-    fn fence_at(&self, end: usize) -> Option<Fence<'a>> {
-        let mut open: Option<Fence<'a>> = None;
-        let mut from = 0;
-        for line in self.body.split_inclusive('\n') {
-            if from >= end {
-                break;
-            }
-            let text = line.trim_end_matches(['\n', '\r']);
-            match (&open, marker(text)) {
-                (None, Some(marker)) => open = Some(Fence { line: text, marker, from }),
-                // A line that the end cuts closes nothing.
-                (Some(fence), Some(found)) if from + text.len() <= end && closes(text, found, fence.marker) => {
-                    open = None;
-                }
-                (None, None) | (Some(_), _) => {}
-            }
-            from += line.len();
-        }
-        open
+    /// The fence that is open here. A closing line that the end cuts closes nothing.
+    fn fence_at(&self, end: usize) -> Option<&Fence<'a>> {
+        let begun = self.fences.partition_point(|fence| fence.from < end);
+        self.fences[..begun].last().filter(|fence| end < fence.until)
     }
 
     /// A block that ends in a fence: at the end of a line if it can, with the fence closed. A fence that began late is left to
@@ -178,10 +193,8 @@ impl<'a> Window<'a> {
         if fence.from >= self.from || until <= opened && has_text {
             return block(self.body, fence.from, lead);
         }
-        // It is recorded beside the texts, and a long one would fill the next block: only the name of a language is kept.
-        let language = fence.line.trim_start_matches([' ', '`', '~']);
-        let is_name = language.len() <= LANGUAGE && language.bytes().all(|byte| byte.is_ascii_graphic());
-        let first_line = if is_name { fence.line } else { fence.marker };
+        // It is recorded beside the texts, and a long one would fill the next block: only a short one is repeated.
+        let first_line = if fence.line.len() <= FIRST_LINE { fence.line } else { fence.marker };
         let line = self.body[..until].rfind('\n').filter(|line| *line > opened);
         let (end, skipped) = line.map_or((until, 0), |line| (line, 1));
         let end = end.max(self.body.char_indices().nth(1).map_or(self.body.len(), |(at, _)| at));
@@ -315,6 +328,8 @@ mod tests {
             Just("\n```\n".to_owned()),
             Just("\n~~~~\n".to_owned()),
             Just("``` `\n".to_owned()),
+            (3..90_usize).prop_map(|length| format!("\n{}\n", "~".repeat(length))),
+            (3..90_usize).prop_map(|length| format!("\n{}rust and more\n", "`".repeat(length))),
         ];
         prop::collection::vec(part, 0..60).prop_map(|parts| parts.concat())
     }

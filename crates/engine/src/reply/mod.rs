@@ -11,6 +11,9 @@ use crate::settings::Policy;
 /// An answer that is exactly this, but for blanks around it, says nothing.
 pub const SILENT: &str = "NO_REPLY";
 
+/// Bytes of it that no other answer begins with: `NO_`.
+const SILENT_BEGINS: usize = 3;
+
 /// The fewest characters of texts that are compared: shorter ones are alike by chance.
 const COMPARED_CHARS: usize = 10;
 
@@ -19,12 +22,20 @@ pub fn is_silent(answer: &str) -> bool {
     answer.trim() == SILENT
 }
 
-/// Whether one of two texts repeats the other: blanks and the case of letters aside, one contains the other.
-pub fn is_repetition(text: &str, sent: &str) -> bool {
+/// Whether an answer that has come so far may be one that is to stay silent.
+pub(crate) fn may_be_silent(answer: &str, is_whole: bool) -> bool {
+    let answer = answer.trim();
+    answer == SILENT || !is_whole && answer.len() >= SILENT_BEGINS && SILENT.starts_with(answer)
+}
+
+/// Whether an answer repeats what was sent: blanks and the case of letters aside, it is a part of that, or hardly more than it.
+pub fn is_repetition(answer: &str, sent: &str) -> bool {
     let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
-    let (text, sent) = (plain(text), plain(sent));
-    let is_long = |text: &str| text.chars().nth(COMPARED_CHARS - 1).is_some();
-    is_long(&text) && is_long(&sent) && (text.contains(&sent) || sent.contains(&text))
+    let (answer, sent) = (plain(answer), plain(sent));
+    let length = |text: &str| text.chars().count();
+    let says_more = length(&answer) >= length(&sent) + COMPARED_CHARS;
+    length(&answer).min(length(&sent)) >= COMPARED_CHARS
+        && (sent.contains(&answer) || !says_more && answer.contains(&sent))
 }
 
 /// When text of a running answer goes out in blocks.

@@ -71,6 +71,9 @@ mod tests {
         let sent = vec!["The build is green.".to_owned()];
         let of = |answer: &str| payloads(ReplyParts { sent: sent.clone(), ..parts(answer) });
         assert_eq!(of("The build is green."), []);
+        assert_eq!(of("Sent: the build is green."), []);
+        let more = "The build is green. But the tests of the west wing fail.";
+        assert_eq!(of(more), [ReplyPart::Text(more.to_owned())], "it says more");
         assert_eq!(of("Two tests fail."), [ReplyPart::Text("Two tests fail.".to_owned())]);
     }
 

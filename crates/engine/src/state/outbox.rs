@@ -49,6 +49,9 @@ pub struct Delivery {
     pub joined: Vec<Body>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_keys: bool,
+    /// Whether a try may have arrived without an answer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub uncertain: bool,
     /// The call that sends it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallId>,
@@ -117,9 +120,10 @@ impl Outbox {
         self.pending().any(|other| other.to == head.to && other.effect != head.effect)
     }
 
-    /// The blocks behind a short one that go out with it: those of the same run and address that fit.
+    /// The blocks behind a short one that go out with it: those of the same run and address that fit. A later try has the text of
+    /// the first one, whose key the other end may know.
     pub(crate) fn joined_to(&self, head: &Delivery) -> Vec<&Delivery> {
-        let Some(ShortBlock { most, .. }) = head.short else { return vec![] };
+        let Some(ShortBlock { most, .. }) = head.short.filter(|_| head.effect.try_no == 1) else { return vec![] };
         let bytes = |delivery: &Delivery| -> u64 {
             delivery.text.iter().chain(&delivery.joined).map(|text| text.bytes + JOINT_BYTES).sum()
         };
@@ -171,9 +175,8 @@ impl Session {
     pub(super) fn delivery_wanted(&mut self, e: &DeliveryWanted, at: Timestamp) {
         let outbox = &mut self.account.outbox;
         outbox.last = outbox.last.max(e.delivery.ordinal);
-        if let Some(again) = e.again {
-            outbox.deliveries.retain(|delivery| delivery.id() != again);
-        }
+        let again = outbox.deliveries.iter().position(|delivery| Some(delivery.id()) == e.again);
+        let joined = again.map(|again| outbox.deliveries.remove(again).joined).unwrap_or_default();
         if let Some(to) = &e.to {
             outbox.deliveries.push(Delivery {
                 effect: e.delivery,
@@ -183,8 +186,9 @@ impl Session {
                 from: e.from,
                 goes_on: e.goes_on,
                 short: e.short,
-                joined: vec![],
+                joined,
                 has_keys: e.has_keys,
+                uncertain: false,
                 call: e.call,
                 wanted_at: at,
                 state: e.short.map_or(DeliveryState::Wanted, |short| DeliveryState::Waiting { until: short.until }),
@@ -215,6 +219,7 @@ impl Session {
             delivery.effect.try_no += 1;
             delivery.state = DeliveryState::Waiting { until: e.until };
             delivery.why = Some(e.why.clone());
+            delivery.uncertain |= e.uncertain;
         });
     }
 

@@ -5,15 +5,22 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use runtime::DeliveryTrouble;
 use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
 use serde::Deserialize;
 
 use super::{refused, temporary};
 
 /// How much of the end of the file is searched for a line that may be there.
 const SEARCHED: u64 = 16 << 20;
+/// How long it waits for a lock that another process has.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often it asks for the lock meanwhile.
+const LOCK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Appends a line, unless it is there already.
 pub(super) fn append(path: &Path, id: &str, line: &str, may_be_there: bool) -> Result<(), DeliveryTrouble> {
@@ -22,7 +29,7 @@ pub(super) fn append(path: &Path, id: &str, line: &str, may_be_there: bool) -> R
     if !file.metadata().map_err(failed)?.is_file() {
         return Err(refused(format!("{} is no regular file", path.display())));
     }
-    flock(&file, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
+    lock(&file, path)?;
     if may_be_there && has_line(&mut file, id).map_err(failed)? {
         return Ok(());
     }
@@ -34,6 +41,20 @@ pub(super) fn append(path: &Path, id: &str, line: &str, may_be_there: bool) -> R
         let _ = file.set_len(length);
         failed(error)
     })
+}
+
+fn lock(file: &File, path: &Path) -> Result<(), DeliveryTrouble> {
+    let since = Instant::now();
+    loop {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(()),
+            Err(Errno::AGAIN | Errno::INTR) if since.elapsed() < LOCK_TIMEOUT => thread::sleep(LOCK_INTERVAL),
+            Err(Errno::AGAIN) => {
+                return Err(temporary(format!("another process has locked {}", path.display())));
+            }
+            Err(error) => return Err(trouble(path, &error.into())),
+        }
+    }
 }
 
 fn open(path: &Path) -> io::Result<File> {
@@ -110,6 +131,18 @@ mod tests {
         append(&path, "b", &line("b"), true).unwrap();
         let written = fs::read_to_string(&path).unwrap();
         assert_eq!(written.lines().collect::<Vec<_>>(), [line("a"), line("b"), line("b")], "its end may be missing");
+    }
+
+    #[test]
+    fn r46_a_file_that_is_locked_is_tried_again_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.jsonl");
+        let other = File::create(&path).unwrap();
+        flock(&other, FlockOperation::LockExclusive).unwrap();
+        let error = append(&path, "a", &line("a"), false).unwrap_err();
+        assert_eq!(error.fault, DeliveryFault::Temporary { after_ms: None }, "{error:?}");
+        drop(other);
+        append(&path, "a", &line("a"), false).unwrap();
     }
 
     #[test]

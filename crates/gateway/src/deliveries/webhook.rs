@@ -15,6 +15,8 @@ use super::{refused, temporary, unknown};
 
 /// How long one try may take: OpenClaw's limit.
 const TIMEOUT: Duration = Duration::from_secs(15);
+/// How long it waits for a connection: shorter, so that a host that is down is known to have got nothing.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest wait that the other end may ask for, in seconds.
 const MOST_WAIT_S: u64 = 24 * 3_600;
 /// What the secret of a Standard Webhook begins with; base64 follows.
@@ -26,7 +28,10 @@ pub(super) struct Client(Result<reqwest::Client, String>);
 
 impl Client {
     pub(super) fn new(version: &str) -> Self {
-        let client = models::client_builder().timeout(TIMEOUT).redirect(redirect::Policy::none());
+        let client = models::client_builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .timeout(TIMEOUT)
+            .redirect(redirect::Policy::none());
         Self(client.user_agent(format!("limulus/{version}")).build().map_err(|error| error.to_string()))
     }
 

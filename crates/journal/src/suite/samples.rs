@@ -381,7 +381,7 @@ fn of_lifecycle() -> Vec<Event> {
             again: None,
         }
         .into(),
-        DeliveryFailed { delivery, why: "connection refused".to_owned(), until: Timestamp(9) }.into(),
+        DeliveryFailed { delivery, why: "connection refused".to_owned(), until: Timestamp(9), uncertain: true }.into(),
         DeliveryEnded { delivery, arrived: None, why: None, dropped: false }.into(),
         ProcessAdopted { process, call: CallId { run: run(), step: 1, index: 0 }, until: Timestamp(9) }.into(),
         ProcessEnding { process, why: ProcessCause::Session }.into(),

@@ -84,7 +84,8 @@ fn entered(shared: &Shared, request: SettingsRequest, effect: EffectId) -> Repor
             Report::LaneEntered { effect, settings: shared.latest.settings(settings), cooling }
         }
         Err(failure) => {
-            let settings = Settings { agent: request.agent, ..Settings::default() };
+            let reply = shared.resolver.reply(overrides);
+            let settings = Settings { agent: request.agent, reply, ..Settings::default() };
             Report::LaneRefused { effect, settings: Arc::new(settings), failure }
         }
     }

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::policy::Principal;
-use engine::{Candidate, Failure, LaneBounds, Overrides, QueueSettings, Settings, SharedBudget, Thinking};
+use engine::{
+    Candidate, Failure, LaneBounds, Overrides, QueueSettings, ReplySettings, Settings, SharedBudget, Thinking,
+};
 
 use super::RouteTarget;
 use crate::conversation::STEER_MARK;
@@ -39,6 +41,11 @@ pub trait Resolver: Send + Sync {
         overrides: &Overrides,
     ) -> Result<Settings, Failure> {
         self.settings(agent, session, overrides)
+    }
+
+    /// What a run needs to know to send its reply, for a run that is refused before it has settings.
+    fn reply(&self, _overrides: &Overrides) -> ReplySettings {
+        ReplySettings::default()
     }
 
     /// The names of the configured agents.

@@ -62,6 +62,9 @@ payload! {
         why: String,
         /// When.
         until: Timestamp,
+        /// Whether it may have arrived all the same.
+        #[serde(default, skip_serializing_if = "is_default")]
+        uncertain: bool,
     }
     /// What became of it.
     #[allow(missing_docs, reason = "the fields say it themselves")]

@@ -370,7 +370,8 @@ fn run_samples() -> Vec<Event> {
         }
         .into(),
         DeliveryStarted { delivery: EFFECT, epoch: Epoch(2), joined: vec![EFFECT] }.into(),
-        DeliveryFailed { delivery: EFFECT, why: "connection refused".into(), until: Timestamp(9) }.into(),
+        DeliveryFailed { delivery: EFFECT, why: "connection refused".into(), until: Timestamp(9), uncertain: true }
+            .into(),
         DeliveryEnded { delivery: EFFECT, arrived: Some(false), why: Some("status 404".into()), dropped: true }.into(),
         ProcessAdopted { process: EFFECT, call: CALL, until: Timestamp(8) }.into(),
         ProcessEnding { process: EFFECT, why: ProcessCause::Limit }.into(),

@@ -175,7 +175,11 @@ pub(crate) fn process(process: &Process) -> String {
 pub(crate) fn delivery(delivery: &Delivery) -> String {
     let why = delivery.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
     let effect = short(&delivery.effect.to_string());
-    format!("{effect} {} to {} {:?}{why}", delivery.kind.name(), delivery.to, delivery.state)
+    let joined = match delivery.joined.len() {
+        0 => String::new(),
+        more => format!(" +{more}"),
+    };
+    format!("{effect}{joined} {} to {} {:?}{why}", delivery.kind.name(), delivery.to, delivery.state)
 }
 
 /// A waiting leg.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use engine::tables::lifecycle::LifecycleKind;
-use engine::{CallOutcome, Command, Process, ProcessState, SessionRow, Timestamp};
+use engine::{CallOutcome, Command, Process, ProcessState, Session, SessionRow, Timestamp};
 use protocol::method::{EndParams, SessionEnded};
 use views::SessionKey;
 
@@ -16,8 +16,7 @@ pub(in crate::methods) async fn terminate(caller: &Arc<Caller>, params: EndParam
     // A session that does not exist is not created only to be terminated.
     let row = super::session(service, &SessionKey::parse(Some(&params.session_key))?.to_string())?;
     super::ask(service, &row, Command::Terminate).await?;
-    let row = until_over(service, &row.key).await?;
-    let session = super::state_of(service, row.clone()).await?;
+    let session = until_over(service, &row.key).await?;
     let is_left = |state: &ProcessState| matches!(state, ProcessState::Ended { outcome: CallOutcome::Unended, .. });
     let left = session.account.processes.iter().filter(|process| is_left(&process.state)).map(Process::name).collect();
     Ok(SessionEnded { session_key: row.key, left })
@@ -41,13 +40,17 @@ pub(crate) async fn terminate_idle(
     Ok(ended)
 }
 
-async fn until_over(service: &Service, key: &str) -> Result<SessionRow, Error> {
+/// Waits until nothing of it runs. What goes out of it may take longer.
+async fn until_over(service: &Service, key: &str) -> Result<Session, Error> {
     let (mut observed, mut broken, mut leaving) = (service.hub.observed(), service.runtime.broken(), service.leaving());
     loop {
         // An end that is recorded after this read is notified.
         let row = super::session(service, key)?;
-        if row.lifecycle == LifecycleKind::Terminated && !row.unfinished {
-            return Ok(row);
+        if row.lifecycle == LifecycleKind::Terminated && row.run.is_none() {
+            let session = super::state_of(service, row).await?;
+            if !session.account.processes.iter().any(Process::is_ending) {
+                return Ok(session);
+            }
         }
         tokio::select! {
             Ok(()) = observed.changed() => {}
