@@ -45,7 +45,8 @@ impl Client {
     ) -> Result<(), DeliveryTrouble> {
         let client = self.0.as_ref().map_err(|error| refused(format!("there is no HTTP client: {error}")))?;
         // The address may itself be a secret, so that no error has it.
-        let url = Url::parse(url).map_err(|error| refused(format!("the address of its route is none: {error}")))?;
+        let url =
+            Url::parse(url).map_err(|error| refused(format!("the address of its route is not a URL: {error}")))?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(refused("the address of its route begins with neither http:// nor https://".to_owned()));
         }
